@@ -48,6 +48,8 @@ MOST = {
     "shield-request": 955,
     "shield-declined": 556,
     "shield-granted": 783,
+    "grantor-ipv4": 435,
+    "grantor-ipv6": 480,
 }
 
 

@@ -162,6 +162,21 @@ impl Vector {
         self.burst.wrap(i, by, l2, l3)
     }
 
+    /// The 64 bytes from `by` bytes behind packet `i`'s head, as [`Vector::head`] gives those
+    /// from it. `None` where the packet is shorter.
+    #[inline(always)]
+    pub fn behind(&self, i: usize, by: usize) -> Option<&[u8; 64]> {
+        self.burst.behind(i, by)
+    }
+
+    /// [`Vector::advance`], [`Vector::frame`] and [`Vector::forget_flow`] in one step, to take
+    /// an outer header off behind a link header that stays as long as it is, and has yet to be
+    /// moved. False, and nothing done, where the packet is shorter.
+    #[inline(always)]
+    pub fn unwrap(&mut self, i: usize, by: usize, l3: usize) -> bool {
+        self.burst.unwrap(i, by, l3)
+    }
+
     /// Asks for packet `i`'s descriptor, which holds the length of its frame.
     #[inline(always)]
     pub fn ask(&self, i: usize) {

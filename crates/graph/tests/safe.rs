@@ -34,6 +34,7 @@ fn scribble<N: Node>(v: &mut View<'_, N>) {
         assert_eq!(v.head(i), &[0xee; 64]);
         if i % VECTOR >= v.n() {
             assert!(!v.advance(i, 1) && !v.frame(i, 0, 0) && !v.retreat(i, 0));
+            assert!(!v.unwrap(i, 0, 0) && v.behind(i, 1).is_none());
             assert!(v.device_hash(i).is_none() && v.edit(i, |_| ()).is_none());
             v.rewind(i);
             v.postpone(i);

@@ -1,5 +1,6 @@
 //! What a port fills and a graph works through.
 
+mod unwrap;
 mod wrap;
 
 use std::ops::Range;

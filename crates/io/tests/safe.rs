@@ -63,6 +63,8 @@ fn every_index_has_a_head() {
             assert!(!few.advance(i, 1) && few.advance(i, 0));
             assert!(!few.frame(i, 14, 0) && !few.retreat(i, 0) && few.take(i).is_none());
             assert!(!few.wrap(i, 20, 14, 0) && !few.wrap(i, 0, 0, 0));
+            assert!(!few.unwrap(i, 20, 0) && !few.unwrap(i, 0, 0));
+            assert!(few.behind(i, 1).is_none() && few.behind(i, 0) == Some(few.head(i)));
             few.ask(i);
             few.ask_before(i);
             few.rewind(i);
@@ -197,7 +199,7 @@ fn heads_stay_in_their_buffers() {
     let beside = frame(&pool, 0xaa, pool.room());
     for _ in 0..rounds {
         let (i, by) = (random(33), [random(70), L2_ROOM, pool.room(), usize::MAX][random(4)]);
-        match random(8) {
+        match random(9) {
             0 => drop(all.advance(i, by)),
             1 => drop(all.retreat(i, by)),
             2 => drop(all.frame(i, by, random(80))),
@@ -205,8 +207,11 @@ fn heads_stay_in_their_buffers() {
             4 => all.rewind(i),
             5 => drop(all.edit(i, |packet| (packet.prepend(by), packet.strip(random(9))))),
             6 => drop(all.wrap(i, by, [14, L2_ROOM, by][random(3)], [random(120), by][random(2)])),
+            7 => drop(all.unwrap(i, by, [random(120), by][random(2)])),
             _ => drop(all.edit(i, |packet| packet.resize(by))),
         }
+        let behind = all.behind(i, by).copied();
+        assert_eq!(behind.is_some(), by <= all.len(i).into());
         scribble(&mut all, i);
         if let Some(packet) = all.packet(i) {
             assert!(packet.packet().headroom() >= BEFORE as u16);
@@ -245,6 +250,46 @@ fn to_wrap_is_to_retreat_and_to_frame() {
         wrapped += usize::from(both);
     }
     assert!(wrapped > rounds / 4 && wrapped < rounds);
+    [one, two].iter_mut().for_each(|burst| free(&pool, burst));
+}
+
+#[test]
+fn to_unwrap_is_to_advance_and_to_frame() {
+    let pool = pool(8);
+    let (rounds, mut random) = (if cfg!(miri) { 300 } else { 100_000 }, numbers());
+    let (mut one, mut two) = (burst(&pool, 1), burst(&pool, 1));
+    let seen = |burst: &Burst| {
+        let packet = burst.packet(0).unwrap();
+        let frame = (packet.packet().headroom(), packet.packet().len(), packet.packet().flow());
+        (burst.len(0), frame, *burst.head(0))
+    };
+    let mut unwrapped = 0;
+    for round in 0..rounds {
+        let len = [random(200), pool.room() - random(60), pool.room()][random(3)];
+        let over = [random(L2_ROOM + 1), 14][random(2)];
+        for burst in [&mut one, &mut two] {
+            burst.edit(0, |packet| {
+                packet.resize(len);
+                packet.data_mut().iter_mut().enumerate().for_each(|(i, byte)| *byte = i as u8);
+            });
+            burst.advance(0, over);
+        }
+        let by = [0, 20, 40, random(150)][random(4)];
+        let l2 = usize::from(two.packet(0).unwrap().packet().len() - two.len(0));
+        let l3 = usize::from(one.len(0)).saturating_sub(by + random(3)) + random(2);
+        let before = seen(&one);
+        let behind = one.behind(0, by).copied();
+        let advanced = two.advance(0, by);
+        assert_eq!(behind, advanced.then(|| *two.head(0)), "{before:?} {by}");
+        let both = advanced && two.frame(0, l2, l3);
+        if both {
+            two.forget_flow(0);
+        }
+        assert_eq!(one.unwrap(0, by, l3), both, "{round} {before:?} {by} {l3}");
+        assert_eq!(seen(&one), if both { seen(&two) } else { before });
+        unwrapped += usize::from(both);
+    }
+    assert!(unwrapped > rounds / 4 && unwrapped < rounds);
     [one, two].iter_mut().for_each(|burst| free(&pool, burst));
 }
 

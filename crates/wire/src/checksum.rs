@@ -93,17 +93,32 @@ pub fn is_right(bytes: &[u8]) -> bool {
     Sum::new().bytes(bytes).is_right()
 }
 
-/// As [`is_right`] for an IPv4 header without options: five additions and one
-/// multiplication (what `% 0xffff` compiles to). An all-zero header passes; its
-/// version does not.
+/// As [`is_right`] for an IPv4 header without options. An all-zero header passes; its version
+/// does not.
 #[inline(always)]
 pub fn is_right_20(header: &[u8; 20]) -> bool {
     let (words, _) = header.as_chunks::<4>();
-    let mut sum = 0;
-    for word in words {
-        sum += u64::from(u32::from_le_bytes(*word));
-    }
-    sum.is_multiple_of(0xffff)
+    let word = |i: usize| u64::from(u32::from_le_bytes(words[i])); // cannot panic: there are five
+    is_right_words(word(0) | word(1) << 32, word(2) | word(3) << 32, word(4) as u32)
+}
+
+/// The same for a header in three words, in memory order (little-endian), for nodes that also
+/// compare these.
+#[inline(always)]
+pub fn is_right_words(first: u64, second: u64, third: u32) -> bool {
+    // RFC 1071: words of any size may be summed, with their carries.
+    let (sum, carry) = first.overflowing_add(second);
+    let (sum, again) = sum.overflowing_add(u64::from(third) + u64::from(carry));
+    is_multiple(sum.wrapping_add(u64::from(again)))
+}
+
+/// True for a multiple of 0xffff: what the sum of a right header is. By the inverse of 0xffff
+/// modulo 2^64: one multiplication instead of a remainder.
+#[inline(always)]
+fn is_multiple(sum: u64) -> bool {
+    const INVERSE: u64 = 0x0001_0001_0001_0001_u64.wrapping_neg();
+    const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
+    sum.wrapping_mul(INVERSE) <= u64::MAX / 0xffff
 }
 
 /// The checksum after a 16-bit word of the data changed from `old` to `new`:
@@ -154,6 +169,15 @@ mod tests {
     fn the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(Sum::new().bytes(&bytes).fold(), 0xddf2); // §3
+    }
+
+    #[test]
+    fn multiples_are_told_from_others() {
+        for sum in (0..100).chain((1..1000).map(|i: u64| i.wrapping_mul(0x0123_4567_89ab_cdef))) {
+            for sum in [sum, sum - sum % 0xffff, u64::MAX - sum] {
+                assert_eq!(is_multiple(sum), sum % 0xffff == 0, "{sum}");
+            }
+        }
     }
 
     #[test]

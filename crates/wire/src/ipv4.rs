@@ -73,7 +73,7 @@ pub fn is_fragment(word: u16) -> bool {
 /// Whether an address can be a sender's on the Internet: not "this network", loopback, link-local,
 /// a group or reserved. RFC 1122 §3.2.1.3, RFC 3927 §2.6.2.
 #[inline]
-pub fn is_source(ip: [u8; 4]) -> bool {
+pub const fn is_source(ip: [u8; 4]) -> bool {
     !matches!(ip, [0 | 127 | 224.., ..] | [169, 254, ..])
 }
 

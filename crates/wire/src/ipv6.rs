@@ -41,7 +41,7 @@ pub const OPTION_JUMBO: u8 = 0xc2;
 /// True for the next headers that [`walk`] can step over (RFC 8200 §4, RFC 4302).
 /// ESP is none: what follows it is not readable.
 #[inline(always)]
-pub fn is_extension(next_header: u8) -> bool {
+pub const fn is_extension(next_header: u8) -> bool {
     matches!(next_header, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION_OPTIONS)
 }
 

@@ -151,6 +151,7 @@ pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
 }
 
 /// Whether a protocol is IP in IP again.
-pub(super) fn is_ip(protocol: u8) -> bool {
+#[inline(always)]
+pub(super) const fn is_ip(protocol: u8) -> bool {
     protocol == protocol::IPIP || protocol == protocol::IPV6
 }

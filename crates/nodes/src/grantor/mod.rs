@@ -19,6 +19,7 @@
 //! ```text
 //!   asked_here grantor ip4_wrapped
 //!   fragments ip_tunnel post
+//!   plain
 //!   inner parked
 //!   messages park unwrap
 //!   fates gather settings
@@ -39,6 +40,7 @@ mod messages;
 pub mod nets;
 mod park;
 mod parked;
+mod plain;
 mod post;
 pub mod settings;
 #[cfg(test)]

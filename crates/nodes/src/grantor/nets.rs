@@ -2,7 +2,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use lookup::Prefix;
+use lookup::{Addr, Prefix};
 
 /// A set of addresses, as disjoint ranges in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -33,13 +33,62 @@ impl Nets {
     /// Whether the set contains an IPv4 address.
     #[inline]
     pub fn has4(&self, ip: Ipv4Addr) -> bool {
-        has(&self.v4, ip.into())
+        find(&self.v4, ip.into()).is_some()
     }
 
     /// Whether the set contains an IPv6 address.
     #[inline]
     pub fn has6(&self, ip: Ipv6Addr) -> bool {
-        has(&self.v6, ip.into())
+        find(&self.v6, ip.into()).is_some()
+    }
+}
+
+/// A family's addresses in a set.
+pub trait InNets: Addr {
+    /// The ranges of this family.
+    fn ranges(nets: &Nets) -> &[(Self, Self)];
+}
+
+impl InNets for u32 {
+    fn ranges(nets: &Nets) -> &[(u32, u32)] {
+        &nets.v4
+    }
+}
+
+impl InNets for u128 {
+    fn ranges(nets: &Nets) -> &[(u128, u128)] {
+        &nets.v6
+    }
+}
+
+/// A family's addresses in a set, for many that are mostly in the range of the one before: that is
+/// two compares. It borrows the set, so it cannot outlive a change of the settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Near<'n, A> {
+    ranges: &'n [(A, A)],
+    last: (A, A),
+}
+
+impl<'n, A: InNets> Near<'n, A> {
+    /// Of `nets`; without, no address.
+    pub fn of(nets: Option<&'n Nets>) -> Self {
+        let ranges = nets.map_or(&[][..], A::ranges);
+        // Where there is no range, one that no address is in.
+        let last = ranges.first().copied().unwrap_or((A::MAX, A::default()));
+        Near { ranges, last }
+    }
+
+    /// Whether the set contains an address.
+    #[inline(always)]
+    pub fn has(&mut self, ip: A) -> bool {
+        self.last.0 <= ip && ip <= self.last.1 || self.find(ip)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, ip: A) -> bool {
+        let found = find(self.ranges, ip);
+        self.last = found.unwrap_or(self.last);
+        found.is_some()
     }
 }
 
@@ -56,10 +105,12 @@ fn joined<A: Copy + Ord>(mut ranges: Vec<(A, A)>) -> Box<[(A, A)]> {
     out.into()
 }
 
+/// The range that has an address.
 #[inline]
-fn has<A: Copy + Ord>(ranges: &[(A, A)], ip: A) -> bool {
+fn find<A: Copy + Ord>(ranges: &[(A, A)], ip: A) -> Option<(A, A)> {
     let behind = ranges.partition_point(|range| range.0 <= ip);
-    behind > 0 && ranges[behind - 1].1 >= ip
+    let range = ranges.get(behind.checked_sub(1)?)?;
+    (ip <= range.1).then_some(*range)
 }
 
 #[cfg(test)]
@@ -94,5 +145,28 @@ mod tests {
         assert!(!Nets::default().has4([0, 0, 0, 0].into()));
         assert!(Nets::new([prefix("0.0.0.0/0")]).has4([255; 4].into()));
         assert!(Nets::new([prefix("::/0")]).has6("ff::".parse().unwrap()));
+    }
+
+    #[test]
+    fn addresses_near_the_last_one_are_as_any() {
+        let nets = ["10.1.0.0/16", "10.3.0.0/16", "10.3.9.0/24", "192.0.2.7/32", "::/127"];
+        let nets = Nets::new(nets.map(|text| {
+            let (ip, len) = text.split_once('/').unwrap();
+            (ip.parse().unwrap(), len.parse().unwrap())
+        }));
+        let none = Nets::default();
+        let mut all = Near::<u32>::of(Some(&nets));
+        let mut others = [Near::of(None), Near::of(Some(&none))];
+        let edges = [0x0a01_0000, 0x0a02_0000, 0x0a03_0000, 0x0a04_0000, 0xc000_0207, 0, u32::MAX];
+        let ips: Vec<u32> =
+            edges.iter().flat_map(|ip| [-1, 0, 1].map(|by| ip.wrapping_add_signed(by))).collect();
+        for (one, two) in ips.iter().flat_map(|one| ips.iter().map(move |two| (*one, *two))) {
+            for ip in [one, two, one] {
+                assert_eq!(all.has(ip), nets.has4(ip.into()), "{ip:x}");
+                assert!(others.iter_mut().all(|near| !near.has(ip)), "{ip:x}");
+            }
+        }
+        let mut six = Near::<u128>::of(Some(&nets));
+        assert_eq!([0, 1, 2, u128::MAX].map(|ip| six.has(ip)), [true, true, false, false]);
     }
 }

@@ -7,5 +7,6 @@ mod fragments;
 mod joined;
 mod lasts;
 mod malformed;
+mod plain;
 mod rig;
 mod sends;

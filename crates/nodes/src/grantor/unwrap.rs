@@ -9,7 +9,7 @@
 
 use graph::{BEFORE, Packets};
 use wire::bytes::{array, be16, put16};
-use wire::{checksum, ethernet, ipv4, ipv6};
+use wire::{checksum, ethernet, ipv4, ipv6, vlan};
 
 use super::lanes::Inner;
 use super::settings::Ecn;
@@ -63,18 +63,22 @@ pub(super) fn unwrap<N>(
 }
 
 /// The bytes before a head. What lies before them may be in a cache line that nobody has read.
-enum LinkHeader {
+pub(super) enum LinkHeader {
     /// Without tags: its first and its last 8 bytes, which stay in registers.
     Plain([[u8; 8]; 2]),
+    /// With one tag: the 8 bytes between as well, of which 6 are the ends'.
+    Tagged([[u8; 8]; 3]),
     /// So many, at the end.
     Other([u8; BEFORE], usize),
 }
 
 impl LinkHeader {
     #[inline(always)]
-    fn of(before: &[u8; BEFORE], link: usize) -> Option<LinkHeader> {
-        if link == ethernet::LEN {
-            return Some(LinkHeader::Plain(PLAIN.map(|at| array(before, at))));
+    pub(super) fn of(before: &[u8; BEFORE], link: usize) -> Option<LinkHeader> {
+        match link {
+            ethernet::LEN => return Some(LinkHeader::Plain(PLAIN.map(|at| array(before, at)))),
+            TAGGED_LEN => return Some(LinkHeader::Tagged(TAGGED.map(|at| array(before, at)))),
+            _ => {}
         }
         let at = BEFORE.checked_sub(link)?;
         let mut bytes = [0; BEFORE];
@@ -83,20 +87,27 @@ impl LinkHeader {
     }
 
     #[inline(always)]
-    fn put(&self, before: &mut [u8; BEFORE]) {
+    pub(super) fn put(&self, before: &mut [u8; BEFORE]) {
+        // cannot panic: all places are constant.
+        let mut put = |at: usize, bytes: &[u8; 8]| before[at..at + 8].copy_from_slice(bytes);
         match self {
-            LinkHeader::Plain(ends) => {
-                for (at, end) in PLAIN.into_iter().zip(ends) {
-                    before[at..at + 8].copy_from_slice(end); // cannot panic: both are constant
-                }
+            LinkHeader::Plain(parts) => {
+                PLAIN.into_iter().zip(parts).for_each(|(at, part)| put(at, part))
+            }
+            LinkHeader::Tagged(parts) => {
+                TAGGED.into_iter().zip(parts).for_each(|(at, part)| put(at, part))
             }
             LinkHeader::Other(bytes, at) => before[*at..].copy_from_slice(&bytes[*at..]),
         }
     }
 }
 
-/// Where a plain header's ends begin.
+/// Where a plain header's parts begin.
 const PLAIN: [usize; 2] = [BEFORE - ethernet::LEN, BEFORE - 8];
+/// Where the parts of a header with one tag begin.
+const TAGGED: [usize; 3] = [BEFORE - TAGGED_LEN, BEFORE - 16, BEFORE - 8];
+/// Bytes of a link header with one tag.
+pub(super) const TAGGED_LEN: usize = ethernet::LEN + vlan::LEN;
 
 fn four(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
     let ecn = ecn(outer, head[ipv4::TOS] & 3, mode).ok_or(Unfit::Congested)?;
