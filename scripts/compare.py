@@ -45,7 +45,7 @@ MOST = {
     "forward-ipv6": 290,
     "forward-ipv6-ecmp": 370,
     "forward-switch": 280,
-    "shield-request": 955,
+    "shield-request": 830,
     "shield-declined": 556,
     "shield-granted": 783,
     "grantor-ipv4": 435,
