@@ -371,7 +371,8 @@ fn unmap(place: NonNull<u8>, bytes: usize) {
 pub const LARGE_ARRAY: usize = 16 << 20;
 
 /// What engines say of an option that is a [`Kind`].
-pub(crate) const HELP: &str = "large; reserved (of 1 GB or 2 MB, where there are enough); or small";
+pub(crate) const HELP: &str =
+    "large, reserved (pages of 1 GB or 2 MB, where enough are free) or small";
 
 #[cfg(not(miri))]
 const GIANT: usize = 1 << 30;
