@@ -47,7 +47,7 @@ doctor() {
 	rutter doctor >"$TMP/doctor" || true # it finds much on a small machine
 	found "$1" <"$TMP/doctor" || { cat "$TMP/doctor"; return 1; }
 }
-doctor "were deleted by somebody else, and put back" || fail "doctor does not name what was deleted"
+doctor "deleted by somebody else, and put back" || fail "doctor does not name what was deleted"
 ! doctor "no interface has" >/dev/null || fail "a source that nobody named"
 router_stop
 

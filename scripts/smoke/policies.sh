@@ -159,7 +159,7 @@ assert_eq "$(grep -c 'failed: .*hostile.lua:19: no' "$TMP/rutter.log")" 1 "lines
 # The eighth within a minute is too many.
 for i in 1 2 3; do asks 2001 >/dev/null; done
 wait_for 5 test "$(policy "x['policy']")" = good.lua
-found 'hostile.lua failed 8 times within a minute: good.lua, the one before it, decides again' "$TMP/rutter.log" ||
+found 'hostile.lua failed 8 times within a minute; good.lua, the policy before it, decides again' "$TMP/rutter.log" ||
 	fail "the log does not say that it was rolled back"
 assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
 assert_eq "$(asks 2001)" granted "a flow to 2001 after it"

@@ -92,6 +92,11 @@ fn missing(what: &'static str, found: impl Into<String>, remedy: impl Into<Strin
     Finding { what, level: Level::Missing, found: found.into(), remedy: remedy.into() }
 }
 
+/// So many, in words that agree with the number.
+pub(crate) fn number(count: u64, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 fn read(path: &str) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_string())
 }
@@ -151,7 +156,7 @@ fn hugepages() -> Finding {
     };
     let (free, kib) = (pages("HugePages_Free:"), pages("Hugepagesize:"));
     if free * kib >= 256 << 10 {
-        return good("hugepages", format!("{free} pages of {kib} KiB are free"));
+        return good("hugepages", format!("{} of {kib} KiB free", number(free, "page", "pages")));
     }
     better(
         "hugepages",
@@ -391,6 +396,12 @@ mod tests {
         let (level, remedy) = found(&[0, 2, 4], "1-3,5\n");
         assert!(level == Level::Better && remedy.contains("isolcpus=0,4 "), "{remedy}");
         assert!(found(&[1], "\n").1.contains("isolcpus=1 "));
+    }
+
+    #[test]
+    fn words_agree_with_their_number() {
+        let said = [0, 1, 2].map(|count| number(count, "packet was", "packets were"));
+        assert_eq!(said, ["0 packets were", "1 packet was", "2 packets were"]);
     }
 
     #[test]

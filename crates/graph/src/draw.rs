@@ -1,10 +1,11 @@
 //! The graph as text: `rutter show graph`.
 //!
 //! ```text
-//! ethernet_input             12,345 packets   64.0/vector   12.3 cycles
-//! ├─ ip4_input               12,300 packets   64.0/vector   10.1 cycles
-//! │  └─ ip4_lookup …
-//! └─ drop.unknown_vlan           45
+//! receive                       12,345 packets   64.0/vector   20.1 cycles
+//! └─ ethernet_input             12,345 packets   64.0/vector   12.3 cycles
+//!    ├─ ip4_input               12,300 packets   64.0/vector   10.1 cycles
+//!    │  └─ ip4_lookup …
+//!    └─ ✗ unknown_vlan              45
 //! ```
 
 use std::collections::HashSet;

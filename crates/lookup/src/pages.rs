@@ -12,6 +12,8 @@
 //! [`Pages::admitted`]; and a large one is touched before it serves: by who builds it, or
 //! in the background ([`Touching`]).
 
+#[cfg(all(test, not(miri)))]
+mod guards;
 #[cfg_attr(any(miri, test), allow(dead_code))]
 mod machine;
 #[cfg(all(test, not(miri)))]
@@ -26,11 +28,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[cfg(all(test, not(miri)))]
+pub(crate) use guards::Guarded;
+#[cfg(all(test, not(miri)))]
 pub(crate) use resident::{SMALL_PAGES, address_space, arrays, resident};
 #[cfg(test)]
 pub(crate) use room::tests::PRETENDED;
 pub use room::{NoRoom, RESERVE, STEP, admit, ask, available, refused, trust};
 use room::{Promise, promise};
+/// Miri knows where an allocation ends.
+#[cfg(all(test, miri))]
+pub(crate) use std::vec::Vec as Guarded;
 pub use touch::{Cell, STEP as TOUCH_STEP, Touch, Touching};
 
 /// What an array lies on.
@@ -66,6 +73,9 @@ pub struct Pages<T: Zeroed> {
     place: NonNull<T>,
     len: usize,
     bytes: usize,
+    /// In tests, bytes of the guard on either side, which belong to the mapping.
+    #[cfg(all(test, not(miri)))]
+    guard: usize,
     /// Of arrays that were asked for: what is not touched yet.
     promise: Option<Promise>,
     owns: PhantomData<T>,
@@ -125,7 +135,15 @@ impl<T: Zeroed> Pages<T> {
         };
         #[cfg(test)]
         resident::mapped(place, bytes);
-        Ok(Pages { place: place.cast(), len, bytes, promise: None, owns: PhantomData })
+        Ok(Pages {
+            place: place.cast(),
+            len,
+            bytes,
+            #[cfg(test)]
+            guard: if kind == Kind::Reserved { 0 } else { GUARD },
+            promise: None,
+            owns: PhantomData,
+        })
     }
 
     /// Miri knows no `madvise`: an ordinary allocation, leaked to the drop below.
@@ -186,7 +204,10 @@ impl<T: Zeroed> Drop for Pages<T> {
     fn drop(&mut self) {
         #[cfg(all(test, not(miri)))]
         resident::unmapped(self.place.cast());
-        #[cfg(not(miri))]
+        #[cfg(all(test, not(miri)))]
+        // SAFETY: the guards are of the same mapping.
+        unmap(unsafe { self.place.cast().sub(self.guard) }, self.bytes + 2 * self.guard);
+        #[cfg(not(any(miri, test)))]
         unmap(self.place.cast(), self.bytes);
         #[cfg(miri)]
         // SAFETY: allocated in `zeroed` with this layout (I1).
@@ -300,20 +321,26 @@ fn reserved(bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
 
 /// A mapping of `bytes` bytes that starts where a large page may, with this `advice`; and
 /// how long it is. Where the advice is refused (there are no such pages), small ones serve.
+/// In tests a guard is left on either side.
 #[cfg(not(miri))]
 fn aligned(bytes: usize, advice: i32) -> io::Result<(NonNull<u8>, usize)> {
     let bytes = bytes.next_multiple_of(SMALL);
-    let mapped = bytes + LARGE;
+    let mapped = bytes + LARGE + 2 * GUARD;
     let place = map(mapped, libc::MAP_NORESERVE)?;
-    let start = place.addr().get().next_multiple_of(LARGE) - place.addr().get();
-    // SAFETY: `start` < LARGE, so it lies inside the mapping.
+    let start = (place.addr().get() + GUARD).next_multiple_of(LARGE) - place.addr().get();
+    // SAFETY: `start` < LARGE + GUARD, so it lies inside the mapping.
     let aligned = unsafe { place.add(start) };
-    unmap(place, start);
-    // SAFETY: the end of the mapping is one past the piece kept.
-    let tail = unsafe { aligned.add(bytes) };
-    unmap(tail, mapped - start - bytes);
+    unmap(place, start - GUARD);
+    // SAFETY: the end of the mapping is at or behind the piece kept.
+    let tail = unsafe { aligned.add(bytes + GUARD) };
+    unmap(tail, mapped - start - bytes - GUARD);
     // SAFETY: the piece is mapped; advice changes no contents.
     unsafe { libc::madvise(aligned.as_ptr().cast(), bytes, advice) };
+    #[cfg(test)]
+    // SAFETY: both guards were kept above, and are new.
+    unsafe {
+        guards::shut(aligned, bytes)
+    };
     Ok((aligned, bytes))
 }
 
@@ -344,7 +371,8 @@ fn unmap(place: NonNull<u8>, bytes: usize) {
 pub const LARGE_ARRAY: usize = 16 << 20;
 
 /// What engines say of an option that is a [`Kind`].
-pub(crate) const HELP: &str = "large; reserved (of 1 GB or 2 MB, where there are enough); or small";
+pub(crate) const HELP: &str =
+    "large, reserved (pages of 1 GB or 2 MB, where enough are free) or small";
 
 #[cfg(not(miri))]
 const GIANT: usize = 1 << 30;
@@ -352,6 +380,10 @@ const GIANT: usize = 1 << 30;
 const LARGE: usize = 2 << 20;
 #[cfg(not(miri))]
 const SMALL: usize = 4096;
+#[cfg(all(test, not(miri)))]
+const GUARD: usize = guards::GUARD;
+#[cfg(not(any(test, miri)))]
+const GUARD: usize = 0;
 
 #[cfg(test)]
 mod tests {

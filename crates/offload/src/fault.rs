@@ -1,5 +1,7 @@
 //! Why a device fails to do its work.
 
+use lookup::lpm::Exports;
+
 /// Why a device fails to do its work. The cores continue without it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
@@ -39,7 +41,7 @@ pub enum Fault {
         why: String,
     },
     /// The engine has no kernel.
-    #[error("{engine} runs on no device: rutter4, bloomfwd, miht, rutter6, bloomfwd6 and miht6 do")]
+    #[error("{engine} runs on no device: {} do", with_kernels())]
     NoKernel {
         /// The engine.
         engine: &'static str,
@@ -101,6 +103,18 @@ pub enum Stage {
     CopyOut,
     /// The device reports that the batch is done.
     Collect,
+}
+
+/// The engines that have a kernel, of both families.
+fn with_kernels() -> String {
+    let names = <u32 as Exports>::exported().iter().map(|(name, _)| *name);
+    let names: Vec<_> =
+        names.chain(<u128 as Exports>::exported().iter().map(|(name, _)| *name)).collect();
+    match names.split_last() {
+        Some((last, [])) => (*last).into(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 impl Stage {

@@ -92,3 +92,44 @@ pub fn name(protocol: u8) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_have_the_names_of_their_numbers() {
+        // As in IANA's list.
+        let names = [
+            (0, "hop-by-hop"),
+            (1, "ICMP"),
+            (2, "IGMP"),
+            (4, "IPIP"),
+            (6, "TCP"),
+            (17, "UDP"),
+            (33, "DCCP"),
+            (41, "IPv6"),
+            (43, "routing"),
+            (44, "fragment"),
+            (47, "GRE"),
+            (50, "ESP"),
+            (51, "AH"),
+            (58, "ICMPv6"),
+            (59, "no next header"),
+            (60, "destination options"),
+            (89, "OSPF"),
+            (103, "PIM"),
+            (112, "VRRP"),
+            (132, "SCTP"),
+            (136, "UDP-Lite"),
+        ];
+        let found = (0..=255).filter_map(|number| Some((number, name(number)?)));
+        assert!(found.eq(names));
+    }
+
+    #[test]
+    fn these_protocols_begin_with_ports() {
+        let found = (0..=255).filter(|&number| has_ports(number));
+        assert!(found.eq([6, 17, 33, 132, 136]));
+    }
+}

@@ -4,7 +4,7 @@ use lookup::lpm::Intervals;
 use lookup::{Hop, Prefix, Rib};
 
 use super::{Measure, Part};
-use crate::contest::{self, Subject};
+use crate::contest::{self, Contestant, Subject};
 use crate::contestants::Family;
 use crate::{Context, Row};
 
@@ -21,6 +21,8 @@ pub(super) struct Field<'p, A: Family> {
 /// A contestant that took the table.
 pub(super) struct Built<A: Family> {
     pub name: String,
+    /// Builds it anew.
+    pub contestant: Contestant<A>,
     pub subject: Box<dyn Subject<A>>,
     /// Labels of its rows, without figures.
     pub blank: Row,

@@ -219,7 +219,8 @@ pub enum Measure {
     Threads(usize),
     /// What so many lookups add to each counter: `NAME_per_lookup`.
     Probes(usize),
-    /// `update_us`, `update_beside_reader_us`, `update_default_us`.
+    /// `update_us`, `update_beside_reader_us`, `update_default_us`; `rebuilds`, where the table
+    /// was built anew meanwhile.
     Updates,
     /// `update_us` in rows with a label `length`.
     UpdatesByLength,

@@ -25,7 +25,7 @@ impl<A: Family> Field<'_, A> {
         }
         let (mut built, mut rows) = (Vec::new(), Vec::new());
         for (contestant, blank) in self.contestants() {
-            match contestant.and_then(|contestant| self.build(&contestant, blank.clone())) {
+            match contestant.and_then(|contestant| self.build(contestant, blank.clone())) {
                 // Where more is allowed, an engine that has no more is the same once more.
                 Ok((one, _)) if built.iter().any(|had: &Built<A>| had.blank == one.blank) => {}
                 Ok((one, row)) => {
@@ -42,10 +42,10 @@ impl<A: Family> Field<'_, A> {
             built.iter_mut().for_each(|one| rows.extend(updates::by_length(self, one)));
         }
         if self.has(Measure::Updates) {
-            for one in built {
+            for mut one in built {
                 let known = rows.iter_mut().find(|row| row.labels == one.blank.labels);
                 let row = known.map(std::mem::take).unwrap_or(one.blank.clone());
-                rows.push(updates::row(self, one, row)?);
+                rows.push(updates::row(self, &mut one, row)?);
             }
             rows.retain(|row| !row.labels.is_empty());
         }
@@ -91,7 +91,7 @@ impl<A: Family> Field<'_, A> {
         Ok(())
     }
 
-    fn build(&self, contestant: &Contestant<A>, blank: Row) -> Result<(Built<A>, Row), String> {
+    fn build(&self, contestant: Contestant<A>, blank: Row) -> Result<(Built<A>, Row), String> {
         let start = clock::thread_time();
         let subject = contestant.build(&self.rib)?;
         let time = clock::thread_time() - start;
@@ -117,7 +117,8 @@ impl<A: Family> Field<'_, A> {
                 row = row.with(name, value as f64);
             }
         }
-        Ok((Built { name: blank.label("engine").to_string(), subject, blank }, row))
+        let name = blank.label("engine").to_string();
+        Ok((Built { name, contestant, subject, blank }, row))
     }
 }
 

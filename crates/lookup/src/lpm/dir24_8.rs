@@ -49,7 +49,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "dir-24-8",
     paper: "Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds (1998)",
-    help: "one read for /0-/24, two beyond; 64 MiB; updates in place",
+    help: "one read for prefixes up to /24, two for longer ones; 64 MiB; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -49,7 +49,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "lulea",
     paper: "Degermark, Brodnik, Carlsson, Pink: Small Forwarding Tables (1997)",
-    help: "three levels of compressed maps, small; rebuilt on change",
+    help: "three levels of compressed bitmaps; small; rebuilt at each change",
     max_hop: PLACE,
     max_len: 32,
     max_prefixes: None,

@@ -44,7 +44,7 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "planb",
     paper: "PlanB (NSDI 2026)",
-    help: "merged intervals in a linearized B+-tree, one line a level; rebuilt on change",
+    help: "merged intervals in a linearized B+-tree, one cache line per level; rebuilt at each change",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(1 << 30),

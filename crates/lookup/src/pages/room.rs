@@ -257,7 +257,17 @@ pub(crate) mod tests {
         /// What the machine of this test's thread has.
         pub(crate) static PRETENDED: Cell<Option<u64>> = const { Cell::new(None) };
         /// What was granted to it.
-        pub(super) static ACCOUNT: &'static Account = Box::leak(Box::new(Account::new()));
+        pub(super) static ACCOUNT: &'static Account = for_good();
+    }
+
+    /// An account that is never dropped. Miri calls it lost unless a static has it.
+    fn for_good() -> &'static Account {
+        static ALL: Mutex<Vec<&Account>> = Mutex::new(Vec::new());
+        let account: &'static Account = Box::leak(Box::new(Account::new()));
+        if cfg!(miri) {
+            ALL.lock().unwrap_or_else(PoisonError::into_inner).push(account);
+        }
+        account
     }
 
     #[test]
@@ -350,7 +360,7 @@ pub(crate) mod tests {
     #[test]
     fn four_arrays_of_17_gb_do_not_fit_into_23_however_late_they_are_touched() {
         const GB: u64 = 1_000_000_000;
-        let account: &'static Account = Box::leak(Box::new(Account::new()));
+        let account = for_good();
         let start = Instant::now();
         let ask = |free, hours: u64| {
             account.promise(17 * GB, || Some(free), || start + Duration::from_secs(3600 * hours))
@@ -377,7 +387,7 @@ pub(crate) mod tests {
     #[test]
     fn what_an_array_takes_is_not_what_others_were_promised() {
         const GIB: u64 = 1 << 30;
-        let account: &'static Account = Box::leak(Box::new(Account::new()));
+        let account = for_good();
         let now = Instant::now();
         let free = RESERVE + 4 * GIB;
         let array = account.promise(2 * GIB, || Some(free), || now).expect("it fits");

@@ -309,7 +309,10 @@ fn an_engine_without_a_kernel_stays_on_the_cores() {
     let cores = Box::new(Threads::start(2).unwrap());
     let mut crew = Crew::new(table, cores, 1000, 1 << 20, &clock).unwrap();
     let joined = crew.join(model(1e9, None, &clock), BUFFERS, Share::Measured);
-    assert_eq!(joined, Err(Fault::NoKernel { engine: "dxr" }));
+    let fault = Fault::NoKernel { engine: "dxr" };
+    let others = "rutter4, bloomfwd, miht, rutter6, bloomfwd6 and miht6";
+    assert_eq!(fault.to_string(), format!("dxr runs on no device: {others} do"));
+    assert_eq!(joined, Err(fault));
     timed(&mut crew, Source::new(50_000, true, &rib, Some(7_000)), &Clock::real());
 }
 

@@ -10,7 +10,7 @@ pub enum Event {
         /// The policy.
         policy: String,
     },
-    /// A policy failed with a cause that it had not had before.
+    /// A policy failed with a new cause.
     Failed {
         /// The policy.
         policy: String,
@@ -48,22 +48,24 @@ pub enum Event {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Serves { policy } => write!(f, "policy {policy} decides"),
+            Event::Serves { policy } => write!(f, "policy {policy} decides from now on"),
             Event::Failed { policy, cause } => write!(f, "policy {policy} failed: {cause}"),
             Event::RolledBack { from, to, failures } => write!(
                 f,
-                "policy {from} failed {failures} times within a minute: {to}, the one before \
+                "policy {from} failed {failures} times within a minute; {to}, the policy before \
                  it, decides again"
             ),
             Event::NothingBefore { policy, failures } => write!(
                 f,
-                "policy {policy} failed {failures} times within a minute, and there is none \
-                 before it to go back to"
+                "policy {policy} failed {failures} times within a minute, and there is no \
+                 earlier policy to return to"
             ),
             Event::NotShutIn { missing } => {
-                write!(f, "processes of policies are not fully shut in: {}", missing.join("; "))
+                write!(f, "policy processes are not fully confined: {}", missing.join("; "))
             }
-            Event::System { error } => write!(f, "processes of policies: {error}"),
+            Event::System { error } => {
+                write!(f, "policy processes: {error}")
+            }
         }
     }
 }
@@ -81,7 +83,7 @@ pub struct Status {
     pub processes: Vec<ProcessStatus>,
     /// Counters over all processes since the start.
     pub counts: Counts,
-    /// Questions that were refused: the most questions waited already.
+    /// Questions that were refused because too many were waiting.
     pub full: u64,
     /// Failures of the policy within the last minute.
     pub failures: usize,
@@ -102,26 +104,26 @@ pub struct Status {
 pub struct ProcessStatus {
     /// Its process id.
     pub pid: u32,
-    /// The policy in it.
+    /// The policy that it runs.
     pub policy: String,
-    /// Its stage.
+    /// What it does at present.
     pub stage: &'static str,
     /// Its counters.
     pub counts: Counts,
 }
 
-/// The fate of questions.
+/// What became of questions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Questions that were put.
+    /// Questions that a policy was asked.
     pub asked: u64,
     /// Questions to which the policy gave a verdict.
     pub decided: u64,
-    /// Questions at which the policy failed.
+    /// Questions that the policy failed to answer.
     pub failed: u64,
     /// Questions whose process ended.
     pub lost: u64,
-    /// Messages that were no valid verdict.
+    /// Messages that were not a valid verdict.
     pub refused: u64,
 }
 
@@ -162,7 +164,7 @@ pub enum Error {
     #[error("policy {0} is being loaded")]
     Busy(String),
     /// There is no policy.
-    #[error("there is no policy before this one")]
+    #[error("there is no earlier policy to return to")]
     NothingBefore,
     /// The chunk is longer than a message.
     #[error("the chunk is too long: {0} bytes")]

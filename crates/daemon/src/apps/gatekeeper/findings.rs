@@ -7,7 +7,7 @@ use tables::{Action, Family, LOCAL, Side};
 
 use super::live::{PAGE, VRF, too_long};
 use super::{Guarding, show};
-use crate::doctor::{Finding, Level};
+use crate::doctor::{Finding, Level, number};
 use crate::parts::state::{State, lock};
 
 /// The facts about protections that doctor needs.
@@ -44,8 +44,8 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     all.extend(deleted(guarding));
     if let Some(each) = guarding.shield.here.filter(|_| protected.here > 0) {
         let found = format!(
-            "the policy of [grantor] decides for {} protections, {each} requests a second",
-            protected.here
+            "the policy of [grantor] decides for {}, {each} requests a second",
+            number(protected.here, "protection", "protections")
         );
         all.push(good("decisions here", found));
     }
@@ -63,17 +63,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     });
     if protected.mute.0 > 0 {
         let (count, first) = &protected.mute;
-        all.push(Finding {
-            what: "shadow",
-            level: Level::Better,
-            found: format!(
-                "{first}{} asks no Grantor in shadow: the effects of flow table, priorities and \
-                 request channel are counted, but there are no decisions",
-                more(*count)
-            ),
-            remedy: "give it a Grantor with `shadow = true`, which decides and forwards nothing"
-                .into(),
-        });
+        all.push(mute(*count, first));
     }
     Ok(all)
 }
@@ -95,6 +85,23 @@ impl Protected {
             }
             self.mute.0 += 1;
         }
+    }
+}
+
+/// The protections in shadow of which `first` is one.
+fn mute(count: u64, first: &str) -> Finding {
+    let (ask, each) = if count == 1 { ("asks", "it") } else { ("ask", "each") };
+    Finding {
+        what: "shadow",
+        level: Level::Better,
+        found: format!(
+            "{first}{} {ask} no Grantor in shadow: the effects of flow table, priorities and \
+             request channel are counted, but there are no decisions",
+            more(count)
+        ),
+        remedy: format!(
+            "give {each} a Grantor with `shadow = true`, which decides and forwards nothing"
+        ),
     }
 }
 
@@ -121,7 +128,7 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
         short.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect();
     let lost = match lost {
         0 => String::new(),
-        lost => format!("; {lost} packets were too long so far"),
+        lost => format!("; {} too long so far", number(lost, "packet was", "packets were")),
     };
     if short.is_empty() && lost.is_empty() {
         return good(what, format!("{wanted} bytes fit at the back"));
@@ -149,15 +156,18 @@ fn neither(interfaces: &[IfaceInfo]) -> Option<Finding> {
     let out = interfaces.iter().filter(|info| info.iface.side == Side::Neither);
     let out = out.filter(|info| info.iface.vrf == VRF).map(|info| info.iface.name.clone());
     let out: Vec<_> = out.collect();
+    let (are, each) = if out.len() == 1 { ("is", "it") } else { ("are", "each") };
     (!out.is_empty()).then(|| Finding {
         what: "sides",
         level: Level::Missing,
         found: format!(
-            "{} is on neither side: packets from there reach protected prefixes by their routes, \
-             without a decision",
+            "{} {are} on neither side: packets from there reach protected prefixes by their \
+             routes, without a decision",
             some(&out)
         ),
-        remedy: "name it in `front` or `back` of [gatekeeper], or put it into another vrf".into(),
+        remedy: format!(
+            "name {each} in `front` or `back` of [gatekeeper], or put {each} into another vrf"
+        ),
     })
 }
 
@@ -203,8 +213,10 @@ fn deleted(guarding: &Guarding) -> Option<Finding> {
         }
         (None, 0) => return None,
         (None, count) => {
-            let what = "rules and routes of the shield were deleted by somebody else, and put back";
-            (Level::Missing, format!("{count} {what}"))
+            let (one, several) =
+                ("rule or route of the shield was", "rules and routes of the shield were");
+            let what = "deleted by somebody else, and put back";
+            (Level::Missing, format!("{} {what}", number(count as u64, one, several)))
         }
     };
     let remedy = "find the program that deletes them: systemd-networkd does, unless networkd.conf \
@@ -246,6 +258,13 @@ const MOST: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_singular_and_several_are_plural() {
+        let found = |count| mute(count, "10.0.0.0/8").found;
+        assert!(found(1).starts_with("10.0.0.0/8 asks no Grantor"));
+        assert!(found(3).starts_with("10.0.0.0/8 and 2 more ask no Grantor"));
+    }
 
     #[test]
     fn each_option_that_widens_who_decides_is_named() {

@@ -5,7 +5,7 @@ use policy::cell::{Status, lacks};
 
 use super::Deciding;
 use crate::config::Net;
-use crate::doctor::{Finding, Level};
+use crate::doctor::{Finding, Level, number};
 
 impl Deciding {
     /// All of them.
@@ -29,9 +29,9 @@ fn relay(gatekeepers: &[Net], serves: &[Net]) -> Finding {
         [open("gatekeepers", gatekeepers), open("serves", serves)].into_iter().flatten().collect();
     if open.is_empty() {
         let found = format!(
-            "{} prefixes of Gatekeepers, {} served prefixes",
-            gatekeepers.len(),
-            serves.len()
+            "{} of Gatekeepers, {}",
+            number(gatekeepers.len() as u64, "prefix", "prefixes"),
+            number(serves.len() as u64, "served prefix", "served prefixes")
         );
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
@@ -50,7 +50,10 @@ fn policy(status: &Status) -> Finding {
     let (level, found, remedy) = match (&status.last_failure, status.failures) {
         (Some(cause), n) if n > 0 => (
             Level::Error,
-            format!("{name} failed {n} times in the last minute: {cause}"),
+            format!(
+                "{name} failed {} in the last minute: {cause}",
+                number(n as u64, "time", "times")
+            ),
             "rutter grantor policy rollback, or load another      (rutter grantor policy show)",
         ),
         (Some(cause), _) => (

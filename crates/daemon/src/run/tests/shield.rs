@@ -339,7 +339,7 @@ fn doctor_names_what_is_in_the_way() {
     let rig = Rig::with_mtu("shield-long", 1_519, [&[long.to_vec()], &[]], "");
     rig.took(1);
     let found = rig.doctor("room for the outer header").unwrap().found;
-    assert!(found.ends_with("p1 (1519); 1 packets were too long so far"), "{found}");
+    assert!(found.ends_with("p1 (1519); 1 packet was too long so far"), "{found}");
     let drops = rig.protections().remove(0).drops;
     let reported = drops.iter().find(|of| of.what == "icmp_error.reported").unwrap();
     assert_eq!((reported.count, drops.iter().map(|of| of.count).sum::<u64>()), (1, 1));

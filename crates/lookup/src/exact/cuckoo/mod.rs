@@ -64,16 +64,24 @@ const CARD: Card = Card {
     name: "cuckoo",
     family: "mac",
     paper: "Zhou, Fan, Lim, Kaminsky, Andersen: CuckooSwitch (2013)",
-    help: "2,4 optimistic concurrent cuckoo hashing, 8 bytes an entry, striped versions",
+    help: "2,4 optimistic concurrent cuckoo hashing; 8 bytes per entry; striped version counters",
     key_bits: 48,
     max_value: ABSENT as u32 - 1,
     max_entries: Some(writer::MAX_ENTRIES as u64),
     options: &[
         ("pages", "large", pages::HELP),
-        ("order", "x86", "of versions: x86 (plain loads) or atomic (read-modify-write)"),
-        ("batch", "0", "keys looked up together, 1 to 256; 0: all of a call, up to 256"),
-        ("prefetch", "two-round", "two-round, both (buckets at once) or none"),
-        ("seed", "random", "draws the hashes: a number, or random"),
+        (
+            "order",
+            "x86",
+            "how readers load versions: x86 (plain loads) or atomic (read-modify-write)",
+        ),
+        (
+            "batch",
+            "0",
+            "keys that are looked up together, 1 to 256; 0: all keys of a call, up to 256",
+        ),
+        ("prefetch", "two-round", "how buckets are prefetched: two-round, both (at once) or none"),
+        ("seed", "random", "seed of the hash functions: a number, or random"),
     ],
 };
 

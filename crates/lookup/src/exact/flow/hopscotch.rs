@@ -36,7 +36,7 @@ pub const ENTRY: Entry = Entry { card: &CARD, rules: &[Full::Thesis], build };
 const CARD: Card = card(
     "hopscotch",
     "Herlihy, Shavit, Tzafrir: Hopscotch Hashing (2008); Li's thesis (2020), 4.5.6",
-    "a map of the 64 places behind a flow's home; full at about 91 %",
+    "a bitmap of the 64 places from a flow's home on; full at about 91 %",
 );
 
 /// I1: place `home + i` has a flow of `home` if and only if bit i of

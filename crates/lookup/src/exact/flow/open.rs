@@ -43,8 +43,9 @@ pub const DOUBLE_HASH: Entry = entry::<Double>(&DOUBLE_CARD);
 
 const KNUTH: &str = "Knuth, TAOCP 3, 6.4; Li's thesis (2020), 4.5.6";
 const LINEAR_CARD: Card = card("linear", KNUTH, "linear probing; deletion moves entries");
-const QUADRATIC_CARD: Card = card("quadratic", KNUTH, "quadratic probing; deletion buries");
-const DOUBLE_CARD: Card = card("double-hash", KNUTH, "double hashing; deletion buries");
+const QUADRATIC_CARD: Card =
+    card("quadratic", KNUTH, "quadratic probing; deletion leaves tombstones");
+const DOUBLE_CARD: Card = card("double-hash", KNUTH, "double hashing; deletion leaves tombstones");
 
 const fn entry<S: Sequence>(card: &'static Card) -> Entry {
     Entry { card, rules: &[Full::Thesis], build: build::<S> }

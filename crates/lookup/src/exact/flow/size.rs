@@ -35,19 +35,32 @@ pub(super) const TAGGED_OPTIONS: Known = &[SEED, BATCH, FULL, STOP, isa::OPTION]
 pub(super) const OUR_OPTIONS: Known = &[
     SEED,
     BATCH,
-    ("full", "replace", "a new flow in a full table: replace (what goes first), thesis, deployed"),
+    (
+        "full",
+        "replace",
+        "what becomes of a new flow if the table is full: replace, thesis or deployed",
+    ),
     STOP,
-    ("decided_max", "75", "percent of a table that replaces that may be decided flows"),
-    ("keep", "10", "seconds for which a used grant is not replaced, 1 to 600"),
+    (
+        "decided_max",
+        "75",
+        "with replace: percentage of the table that decided flows may take, 0 to 100",
+    ),
+    ("keep", "10", "with replace: seconds for which a grant in use is not replaced, 1 to 600"),
     isa::OPTION,
 ];
 
-const SEED: (&str, &str, &str) = ("seed", "random", "draws the hash: a number, or random");
-const BATCH: (&str, &str, &str) =
-    ("batch", "groups", "groups (prefetched), turns (coroutines) or singly");
-const FULL: (&str, &str, &str) = ("full", "thesis", "a new flow in a full table: thesis (none)");
+const SEED: (&str, &str, &str) =
+    ("seed", "random", "seed of the hash function: a number, or random");
+const BATCH: (&str, &str, &str) = (
+    "batch",
+    "groups",
+    "how the keys of a batch overlap: groups (prefetched), turns (coroutines) or singly",
+);
+const FULL: (&str, &str, &str) =
+    ("full", "thesis", "what becomes of a new flow if the table is full: thesis (refused)");
 const STOP: (&str, &str, &str) =
-    ("stop", "on", "with thesis, after a failure no more insertions in that batch: on or off");
+    ("stop", "on", "with thesis: a refused flow ends the insertions of its batch: on or off");
 
 /// How the keys of a batch are served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

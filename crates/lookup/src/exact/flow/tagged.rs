@@ -72,7 +72,7 @@ const FLOW_CARD: Card = Card {
     ..card(
         "flow-table",
         "ours; after Pagh, Rodler: Cuckoo Hashing (2001)",
-        "a line of tags and ages, one entry; a short search for room, or what goes first replaced",
+        "one line of tags and ages, then one entry; a short search for room, else one flow is replaced",
     )
 };
 

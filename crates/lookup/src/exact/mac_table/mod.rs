@@ -92,15 +92,15 @@ const CARD: Card = Card {
     name: "mac-table",
     family: "mac",
     paper: "Zhou, Fan, Lim, Kaminsky, Andersen: CuckooSwitch (2013); ours",
-    help: "MAC and VLAN in 8 bytes, hits by one load, absent keys by a count of moves; grows",
+    help: "MAC address and VLAN in 8 bytes; one load decides a hit, a count of moves a miss; grows",
     key_bits: 60,
     max_value: ABSENT as u32 - 1,
     max_entries: Some(writer::MAX_ENTRIES as u64),
     options: &[
         isa::OPTION,
         ("pages", "large", pages::HELP),
-        ("start", "0", "entries for which there is room from the start"),
-        ("seed", "random", "draws the hash: a number, or random"),
+        ("start", "0", "number of entries for which there is room from the start"),
+        ("seed", "random", "seed of the hash: a number, or random"),
     ],
 };
 

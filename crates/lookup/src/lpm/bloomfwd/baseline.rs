@@ -37,7 +37,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: build_baseline };
 const CARD: Card = Card {
     name: "bloom-baseline",
     paper: "Lucchesi et al.: High-performance IP lookup using Intel Xeon Phi (2018), its baseline",
-    help: "Bloom filters and hash tables of /24 and /32, an array of /20; updates in place",
+    help: "Bloom filters and hash tables for /24 and /32, an array for /20; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_PREFIXES),

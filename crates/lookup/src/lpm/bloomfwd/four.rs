@@ -37,7 +37,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: build_four };
 const CARD: Card = Card {
     name: "bloomfwd",
     paper: "Lucchesi et al.: High-performance IP lookup using Intel Xeon Phi (2018)",
-    help: "Bloom filters and hash tables of /24 and /32, hashed in vectors; updates in place",
+    help: "Bloom filters and hash tables for /24 and /32, hashed with SIMD; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_PREFIXES),

@@ -39,13 +39,13 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: build_pbf };
 const CARD: Card = Card {
     name: "pbf",
     paper: "Dharmapurikar et al.: Longest Prefix Matching Using Bloom Filters (2003)",
-    help: "a Bloom filter a length, of few false positives, before the hash probe",
+    help: "a Bloom filter per prefix length, with few false positives, before each hash probe",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
         isa::OPTION,
-        ("false_positives", "0.000122", "rate of each filter, 0.0001 to 0.9"),
+        ("false_positives", "0.000122", "rate of false positives of each filter, 0.0001 to 0.9"),
         ("hash", "murmur", "murmur, knuth or h2"),
     ],
 };

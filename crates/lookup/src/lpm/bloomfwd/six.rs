@@ -39,7 +39,7 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: build_six };
 const CARD: Card = Card {
     name: "bloomfwd6",
     paper: "Lucchesi et al.: High-performance IP lookup using Intel Xeon Phi (2018)",
-    help: "Bloom filters and hash tables of a few lengths chosen by DPCPE; updates in place",
+    help: "Bloom filters and hash tables for a few lengths chosen by DPCPE; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
@@ -47,8 +47,12 @@ const CARD: Card = Card {
         isa::OPTION,
         RATE,
         ("hash", "murmur", "murmur, knuth or h2"),
-        ("levels", "5", "lengths that prefixes up to /64 are expanded to: 3 to 8, or none"),
-        ("choice", "greedy", "how they are chosen: greedy (the paper's) or optimal"),
+        (
+            "levels",
+            "5",
+            "number of lengths to which prefixes up to /64 are expanded: 3 to 8, or none",
+        ),
+        ("choice", "greedy", "how these lengths are chosen: greedy (the paper's) or optimal"),
     ],
 };
 

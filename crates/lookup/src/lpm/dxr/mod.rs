@@ -65,11 +65,14 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: writer::build };
 const CARD: Card = Card {
     name: "dxr",
     paper: "Zec, Rizzo, Mikuc: DXR, Towards a Billion Routing Lookups per Second (2012)",
-    help: "a direct table and binary search among ranges, small; chunks updated in place",
+    help: "a direct table, then binary search among ranges; small; updates chunks in place",
     max_hop: search::MAX_HOP,
     max_len: 32,
     max_prefixes: None,
-    options: &[("k", "18", "bits of the direct table, 16 to 24: D16R, D18R"), isa::OPTION],
+    options: &[
+        ("k", "18", "bits of the direct table, 16 to 24; 16 and 18 are the paper's D16R and D18R"),
+        isa::OPTION,
+    ],
 };
 
 /// What the readers share.

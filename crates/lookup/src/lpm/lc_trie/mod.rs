@@ -55,7 +55,7 @@ pub const ENTRY_6: Entry<u128> = Entry { card: &CARD_6, build: build::<u128> };
 const CARD: Card = Card {
     name: "lc-trie",
     paper: "Nilsson, Karlsson: IP-Address Lookup Using LC-Tries (1999)",
-    help: "level- and path-compressed trie; a new hop in place, a new prefix rebuilds",
+    help: "level- and path-compressed trie; hops change in place, a new prefix rebuilds the table",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_ROUTES),

@@ -71,7 +71,7 @@ pub const ENTRY_6: Entry<u128> = Entry { card: &CARD_6, build: writer::build::<u
 const CARD: Card = Card {
     name: "poptrie",
     paper: "Asai, Ohara: Poptrie, A Compressed Trie with Population Count (2015)",
-    help: "64-way nodes of two bitmaps, direct pointing; small; updates in place",
+    help: "64-way nodes with two bitmaps below a direct table; small; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

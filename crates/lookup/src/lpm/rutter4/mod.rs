@@ -79,7 +79,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "rutter4",
     paper: "Rutter",
-    help: "roots of /18s, arrays of 2 to 64 hops; 16- or 32-bit hops, updates in place",
+    help: "a root for each /18 over arrays of 2 to 64 hops; 16- or 32-bit hops; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -81,7 +81,7 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "rutter6",
     paper: "Rutter",
-    help: "2^16 roots over trees of lines with 32-bit keys; 16- or 32-bit hops, updates in place",
+    help: "2^16 roots over trees of cache lines with 32-bit keys; 16- or 32-bit hops; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(1 << 28),

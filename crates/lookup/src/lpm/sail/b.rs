@@ -58,7 +58,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "sail-b",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.3",
-    help: "bitmaps of all lengths to /24, six in a word; constant lookup and update",
+    help: "a bitmap for each length up to /24, six to a word; constant-time lookups and updates",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -49,13 +49,13 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "sail-l",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.4.2",
-    help: "pushed to /16, /24 and /32: one to three reads; updates in place",
+    help: "prefixes are pushed to /16, /24 and /32; one to three reads; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,
     options: &[
-        ("root", "16", "the first level: 8, 16 or 24"),
-        ("cells", "auto", "bits of a cell: 16, 32, or auto by the largest hop"),
+        ("root", "16", "prefix length of the first level: 8, 16 or 24"),
+        ("cells", "auto", "bits of a cell: 16, 32 or auto (by the largest hop)"),
     ],
 };
 

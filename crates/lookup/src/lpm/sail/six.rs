@@ -38,7 +38,7 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "sail6",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.6.1",
-    help: "pushed to /16 and every 8 bits beyond: a read a level; updates in place",
+    help: "prefixes are pushed to /16 and every 8 bits beyond; one read per level; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: None,

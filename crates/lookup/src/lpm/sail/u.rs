@@ -48,7 +48,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "sail-u",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.4.1",
-    help: "bitmaps pushed to /6, /12, /18, /24; an update writes one word of them",
+    help: "prefixes are pushed to /6, /12, /18 and /24; an update writes one word of a bitmap",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -56,7 +56,7 @@ pub const ENTRY_6: Entry<u128> = Entry { card: &CARD_6, build: writer::build::<u
 const CARD: Card = Card {
     name: "tree-bitmap",
     paper: "Eatherton, Varghese, Dittia: Tree Bitmap (2004)",
-    help: "64-way nodes, a bitmap of prefixes and one of children; small; updates in place",
+    help: "64-way nodes with a bitmap of prefixes and one of children; small; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -39,14 +39,14 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: build_bloom };
 const CARD: Card = Card {
     name: "vpp-bloom",
     paper: "Kwon et al.: CuVPP (2020), its VPP with a Bloom filter",
-    help: "hash probes of the lengths that a Bloom filter passes; updates in place",
+    help: "hash probes for the lengths that a Bloom filter passes; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
         isa::OPTION,
-        ("filter_bytes", "6000000", "at least so many bytes of filter, 8 to 536870912"),
-        ("k", "4", "bits that a prefix sets, 1 to 16"),
+        ("filter_bytes", "6000000", "least size of the filter in bytes, 8 to 536870912"),
+        ("k", "4", "bits that a prefix sets in the filter, 1 to 16"),
     ],
 };
 

@@ -45,15 +45,19 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: build_cuvpp };
 const CARD: Card = Card {
     name: "cuvpp",
     paper: "Kwon et al.: CuVPP: Filter-based Longest Prefix Matching in Software Data Planes (2020)",
-    help: "hash probes of the lengths that a cuckoo filter passes; updates in place",
+    help: "hash probes for the lengths that a cuckoo filter passes; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
         isa::OPTION,
-        ("fingerprint_bits", "16", "bits of a fingerprint, 4 to 16; a byte a place up to 8"),
-        ("filter_entries", "3000000", "at least so many places in the filter, 4 to 268435456"),
-        ("load_limit", "95", "percent of the places that may be used, 10 to 100"),
+        (
+            "fingerprint_bits",
+            "16",
+            "bits of a fingerprint, 4 to 16; one of up to 8 bits takes a byte",
+        ),
+        ("filter_entries", "3000000", "least number of places in the filter, 4 to 268435456"),
+        ("load_limit", "95", "percentage of the places that may be used, 10 to 100"),
     ],
 };
 

@@ -47,7 +47,7 @@ pub const ENTRY: Entry<u128> = Entry {
 const CARD: Card = Card {
     name: "vpp-trie",
     paper: "Kwon et al.: CuVPP (2020), its VPP with a trie",
-    help: "a binary trie finds the length, one hash probe the hop; updates in place",
+    help: "a binary trie finds the length, then one hash probe the hop; updates in place",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),

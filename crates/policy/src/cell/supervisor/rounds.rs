@@ -110,7 +110,7 @@ impl Supervisor {
             self.chunks.answer(number, pid, Err("the process ended".into()));
         }
         if let Err(error) = killed {
-            self.system(format!("process {pid} is not to be ended: {error}"));
+            self.system(format!("process {pid} cannot be ended: {error}"));
         }
     }
 
@@ -318,7 +318,7 @@ impl Supervisor {
         let place = (0..).find(is_free).unwrap_or(0);
         match Process::start((self.started, place), source, &self.settings) {
             Ok(process) => self.processes.push(process),
-            Err(error) => self.system(format!("a process does not start: {error}")),
+            Err(error) => self.system(format!("a process cannot be started: {error}")),
         }
     }
 

@@ -59,16 +59,20 @@ pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: writer::build };
 const CARD: Card = Card {
     name: "sail6-hybrid",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.6.2",
-    help: "bitmaps to /24, pivots and Bloom filters beyond: 12 hash probes at most",
+    help: "bitmaps up to /24, pivot levels with Bloom filters below; at most 12 hash probes",
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(1 << 24),
     options: &[
-        ("false_positives", "0.000122", "rate of each filter, 0.000001 to 0.99; 2^-13"),
+        (
+            "false_positives",
+            "0.000122",
+            "rate of false positives of each filter, 0.000001 to 0.99; 2^-13 by default",
+        ),
         (
             "pivots",
             "24,34,44,54,64,74,84,94,104,114,124",
-            "pivot levels, up to 15 that rise from 24; the thesis' four, and on",
+            "pivot levels, at most 15, rising from 24; the first four are the thesis'",
         ),
     ],
 };

@@ -49,7 +49,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: build_one };
 const CARD: Card = Card {
     name: "sail-m",
     paper: "Fu: High-Performance Software Packet Processing (2020), section 3.4.3",
-    help: "many FIBs overlaid, one structure for all and a lane of hops for each",
+    help: "many FIBs in one structure, with a lane of hops for each",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,
