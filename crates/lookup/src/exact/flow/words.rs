@@ -249,8 +249,10 @@ mod tests {
             assert_eq!(by.least(words), portable::least(words));
             assert_eq!(by.equal(same.each_ref(), wanted), portable::equal(same.each_ref(), wanted));
             let any = [(); 2].map(|()| [(); 8].map(|()| rng.next() as u16));
-            let requests =
-                Requests { base: rng.next() as u16, ..Requests::of(0, rng.next() % 2 == 0) };
+            let requests = Requests {
+                base: rng.next() as u16,
+                ..Requests::of(0, rng.next().is_multiple_of(2))
+            };
             for words in [same, any] {
                 let words = words.each_ref();
                 let turn = rng.next() as u32;
