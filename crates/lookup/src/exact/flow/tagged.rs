@@ -31,9 +31,9 @@
 //! flows are at `decided_max`, the spare one with the earliest expiry, then the kept one that
 //! was idle for longest, and for `keep` seconds at least; and the other kind where there is
 //! none of the one. Expiries are compared in units of 4 to 8 ms (of decided flows 32 times
-//! that), and those within one are alike. The first of 16 is earlier than 94 of 100 flows on
-//! average: of requests that all live as long, 93 of 100 stay while 80 % of the table are
-//! replaced once.
+//! that); of requests within one unit, another goes for each hash. The first of 16 is earlier
+//! than 94 of 100 flows on average: of requests that all live as long, 93 of 100 stay while 80 %
+//! of the table are replaced once.
 
 use super::age::{Clock, FREE, Near, Order, Prefer, is_free};
 use super::hint::{Groups, Hint, Sure};
@@ -80,20 +80,20 @@ struct Tagged<const MOST: usize> {
     index: Index,
     flows: Pages<Flow>,
     search: Search,
-    /// Of the batch under way.
     groups: Groups,
     order: Option<(Prefer, Order)>,
     /// What [`Tagged::order`] is of.
     ordered: (Option<Prefer>, bool),
-    /// Likewise: when a new flow expires, its word, and that of one in use, which does not go.
+    /// Of the batch under way: when a new flow expires, its word, and that of a flow in use, which
+    /// does not go.
     expires: u64,
     fresh: u16,
     used: u16,
-    /// Flows that this batch finds get the second.
+    /// Flows that it finds get the word of one in use.
     pins: bool,
-    /// Those that it makes, too; else they are known by their ids, and when they expire.
+    /// Flows that it makes get it, too; else they are known by their ids, and by when they expire.
     pins_new: bool,
-    /// What it has made, and then got the second, for it would have been the first to go.
+    /// Flows that it has made, and that got it later: each would have been the first to go.
     pinned: Vec<FlowId>,
     near: Near,
 }
