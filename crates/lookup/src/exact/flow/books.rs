@@ -2,7 +2,6 @@
 
 use super::age::Prefer;
 use super::pool::Pool;
-use super::table::Terms;
 use super::{Class, Counts, Flow, Full, Page};
 use crate::exact::Card;
 use crate::lpm::Refusal;
@@ -21,6 +20,18 @@ pub(super) struct Books {
     to_go: usize,
     /// A request that expires until then has less than half of the time of a new one.
     soon: u64,
+}
+
+/// On what terms flows are made without more than a look at a place, and what was made.
+pub(super) struct Terms {
+    /// A request that makes room expires by then.
+    pub(super) soon: u64,
+    /// There may be more flows than now.
+    pub(super) adds: bool,
+    /// One more each.
+    pub(super) added: usize,
+    /// Each in the place of a request.
+    pub(super) replaced: usize,
 }
 
 impl Books {

@@ -3,7 +3,7 @@
 mod claims;
 
 use super::age::Prefer;
-use super::books::Books;
+use super::books::{Books, Terms};
 use super::hint::{Hint, Sure};
 use super::index::Index;
 use super::size::{Batch, Size};
@@ -155,18 +155,6 @@ pub(super) trait Core: Send {
 
     /// Bytes that a lookup can read.
     fn bytes(&self) -> usize;
-}
-
-/// On what terms [`Core::make`] makes flows, and what it made.
-pub(super) struct Terms {
-    /// A request that makes room expires by then.
-    pub(super) soon: u64,
-    /// There may be more flows than now.
-    pub(super) adds: bool,
-    /// One more each.
-    pub(super) added: usize,
-    /// Each in the place of a request.
-    pub(super) replaced: usize,
 }
 
 /// A flow table around a core.

@@ -36,11 +36,12 @@
 //! of the table are replaced once.
 
 use super::age::{Clock, FREE, Near, Order, Prefer, is_free};
+use super::books::Terms;
 use super::hint::{Groups, Hint, Sure};
 use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, TAGGED_OPTIONS, card};
-use super::table::{Core, Table, Terms};
+use super::table::{Core, Table};
 use super::words::{Base, Words};
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, OnGone, Wanted, Why};
 use crate::exact::Card;
