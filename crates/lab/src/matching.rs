@@ -4,6 +4,10 @@
 //! Keys are an Ethernet address and a domain, values 16 bits. What is timed is each
 //! table's own call on its own form of the keys.
 
+mod fill;
+
+pub use fill::filled;
+
 use std::sync::Arc;
 
 use lookup::exact::{ABSENT, Exact, Key, Writer};
@@ -22,6 +26,9 @@ pub struct Contestant {
     pub name: String,
     /// Ours, or a rival.
     pub ours: bool,
+    /// What makes it: an engine's name, or the rival's.
+    maker: String,
+    options: Options,
     build: Box<Build>,
 }
 
@@ -35,23 +42,49 @@ impl Contestant {
         build: impl Fn(usize) -> Result<T, String> + 'static,
     ) -> Self {
         let build = move |room| build(room).map(|table| Box::new(table) as Box<dyn Table>);
-        Contestant { name: name.into(), ours: false, build: Box::new(build) }
+        let options = Options::default();
+        Contestant {
+            name: name.into(),
+            ours: false,
+            maker: name.into(),
+            options,
+            build: Box::new(build),
+        }
     }
 
     /// One of our tables, with options, under the name that records use.
     pub fn engine(entry: &'static lookup::exact::Entry, name: &str, options: Options) -> Self {
         let narrow = entry.card.key_bits < 60;
         let grows = entry.card.options.iter().any(|(name, ..)| *name == "start");
+        let asked = options.clone();
         let build = move |room: usize| {
-            let (domain, mut options) = (Domain::new(), options.clone());
+            let (domain, mut options) = (Domain::new(), asked.clone());
             if grows {
                 // As the others: growing on the way would be another measurement.
                 options.0.entry("start".into()).or_insert_with(|| room.to_string());
             }
             let writer = (entry.build)(room, &options, &domain).map_err(|r| r.to_string())?;
-            Ok(Ours { table: writer.table(), writer, domain, narrow })
+            let readers = Readers { table: writer.table(), domain, narrow };
+            Ok(Ours { writer, readers })
         };
-        Contestant { ours: true, ..Contestant::new(name, build) }
+        let maker = entry.card.name.into();
+        Contestant { ours: true, maker, options, ..Contestant::new(name, build) }
+    }
+
+    /// How this one's lookups go to `table`, which `other` has made; `None` where it would have
+    /// made another.
+    pub fn shares<'t>(
+        &self,
+        other: &Contestant,
+        table: &'t (dyn Table + 'static),
+    ) -> Option<Seen<'t>> {
+        if self.maker != other.maker {
+            return None;
+        }
+        match self.options == other.options {
+            true => Some(Seen::Whole(table)),
+            false => table.by(&self.options).map(Seen::By),
+        }
     }
 
     /// An empty table with room for `entries`.
@@ -78,8 +111,22 @@ pub type Finder = Box<dyn FnMut(&[Key], &mut [u16]) + Send>;
 /// Looks up the keys from a number on, so many of them, on any thread.
 pub type Reader = Box<dyn FnMut(usize, usize) + Send>;
 
+/// A table as its readers see it.
+pub trait View: Send {
+    /// Takes these keys, in its own form, to look them up again and again.
+    fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's>;
+
+    /// What looks these keys up in another thread, while others do or this one
+    /// updates; `None` where that is not allowed.
+    fn reader(&self, keys: &[Key]) -> Option<Reader>;
+
+    /// What finds keys one burst after the other, each as it comes. Only where
+    /// [`View::reader`] allows it may the table change meanwhile.
+    fn finder(&self) -> Finder;
+}
+
 /// A table that answers.
-pub trait Table: Send {
+pub trait Table: View {
     /// Inserts; returns how many were refused.
     fn insert(&mut self, entries: &[Entry]) -> usize;
 
@@ -93,16 +140,12 @@ pub trait Table: Send {
     /// Deletes.
     fn delete(&mut self, keys: &[Key]);
 
-    /// Takes these keys, in its own form, to look them up again and again.
-    fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's>;
-
-    /// What looks these keys up in another thread, while others do or this one
-    /// updates; `None` where that is not allowed.
-    fn reader(&self, keys: &[Key]) -> Option<Reader>;
-
-    /// What finds keys one burst after the other, each as it comes. Only where
-    /// [`Table::reader`] allows it may the table change meanwhile.
-    fn finder(&self) -> Finder;
+    /// The same table, read by other options of its maker; `None` where these would make
+    /// another table.
+    fn by(&self, options: &Options) -> Option<Box<dyn View>> {
+        let _ = options;
+        None
+    }
 
     /// Bytes; `None` where it does not say.
     fn bytes(&self) -> Option<usize>;
@@ -110,6 +153,25 @@ pub trait Table: Send {
     /// Entries that inserts have moved to another place; `None` where it does not say.
     fn moves(&self) -> Option<u64> {
         None
+    }
+}
+
+/// A table, or the same table read by other options.
+pub enum Seen<'t> {
+    /// As it was made.
+    Whole(&'t (dyn Table + 'static)),
+    /// By other options.
+    By(Box<dyn View>),
+}
+
+impl std::ops::Deref for Seen<'_> {
+    type Target = dyn View;
+
+    fn deref(&self) -> &(dyn View + 'static) {
+        match self {
+            Seen::Whole(table) => *table,
+            Seen::By(view) => &**view,
+        }
     }
 }
 
@@ -174,13 +236,75 @@ pub fn rate<'s>(mut stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> imp
 /// One of ours.
 struct Ours {
     writer: Box<dyn Writer>,
+    readers: Readers,
+}
+
+impl Table for Ours {
+    fn insert(&mut self, entries: &[Entry]) -> usize {
+        if !self.readers.narrow {
+            return self.writer.insert_batch(entries);
+        }
+        let mut refused = 0;
+        for entries in entries.chunks(LARGEST_BURST) {
+            let entries = entries.iter().map(|(key, value)| (self.readers.key(key), *value));
+            refused += self.writer.insert_batch(&entries.collect::<Vec<_>>());
+        }
+        refused
+    }
+
+    fn insert_singly(&mut self, entries: &[Entry]) -> Option<usize> {
+        let mut refused = 0;
+        for (key, value) in entries {
+            let key = self.readers.key(key);
+            refused += usize::from(self.writer.insert(key, *value).is_err());
+        }
+        Some(refused)
+    }
+
+    fn delete(&mut self, keys: &[Key]) {
+        for key in self.readers.keys(keys) {
+            self.writer.delete(key);
+        }
+    }
+
+    fn by(&self, options: &Options) -> Option<Box<dyn View>> {
+        let table = self.writer.table_by(options).ok()??;
+        Some(Box::new(Readers { table, ..self.readers.clone() }))
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        Some(self.writer.capacity().bytes)
+    }
+
+    fn moves(&self) -> Option<u64> {
+        Some(self.writer.capacity().moves)
+    }
+}
+
+impl View for Ours {
+    fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
+        self.readers.stream(keys)
+    }
+
+    fn reader(&self, keys: &[Key]) -> Option<Reader> {
+        self.readers.reader(keys)
+    }
+
+    fn finder(&self) -> Finder {
+        self.readers.finder()
+    }
+}
+
+/// What readers of one of ours share.
+#[derive(Clone)]
+struct Readers {
     table: Arc<dyn Exact>,
     domain: Arc<Domain>,
     /// It holds addresses without domains.
     narrow: bool,
 }
 
-impl Ours {
+impl Readers {
     fn key(&self, key: &Key) -> Key {
         if self.narrow { Key::new(key.mac(), 0) } else { *key }
     }
@@ -190,34 +314,7 @@ impl Ours {
     }
 }
 
-impl Table for Ours {
-    fn insert(&mut self, entries: &[Entry]) -> usize {
-        if !self.narrow {
-            return self.writer.insert_batch(entries);
-        }
-        let mut refused = 0;
-        for entries in entries.chunks(LARGEST_BURST) {
-            let entries = entries.iter().map(|(key, value)| (self.key(key), *value));
-            refused += self.writer.insert_batch(&entries.collect::<Vec<_>>());
-        }
-        refused
-    }
-
-    fn insert_singly(&mut self, entries: &[Entry]) -> Option<usize> {
-        let mut refused = 0;
-        for (key, value) in entries {
-            let key = self.key(key);
-            refused += usize::from(self.writer.insert(key, *value).is_err());
-        }
-        Some(refused)
-    }
-
-    fn delete(&mut self, keys: &[Key]) {
-        for key in self.keys(keys) {
-            self.writer.delete(key);
-        }
-    }
-
+impl View for Readers {
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
         let thread = self.domain.register("lab");
         let values = vec![ABSENT; LARGEST_BURST];
@@ -251,14 +348,6 @@ impl Table for Ours {
             table.lookup_batch(thread.guard(), keys, values);
             thread.quiesce();
         })
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        Some(self.writer.capacity().bytes)
-    }
-
-    fn moves(&self) -> Option<u64> {
-        Some(self.writer.capacity().moves)
     }
 }
 
@@ -315,6 +404,30 @@ mod tests {
     fn no_key_comes_twice() {
         let all: BTreeSet<Key> = entries(100_000).into_iter().map(|(key, _)| key).collect();
         assert_eq!(all.len(), 100_000);
+    }
+
+    #[test]
+    fn tables_are_shared_by_those_who_read_them_otherwise() {
+        let entries = entries(5_000);
+        let (keys, want) = keys(&entries, 2_000, 30, 1);
+        let cuckoo = |named: &[(&str, &str)]| {
+            let mut options = fixed_seed();
+            options
+                .0
+                .extend(named.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+            Contestant::engine(lookup::exact::engine("cuckoo").unwrap(), "any", options)
+        };
+        let maker = cuckoo(&[]);
+        let mut table = maker.build(entries.len()).unwrap();
+        assert_eq!(table.insert(&entries), 0);
+        for same in [cuckoo(&[]), cuckoo(&[("batch", "14"), ("order", "atomic")])] {
+            let seen = same.shares(&maker, &*table).expect("the same table");
+            assert_eq!(seen.stream(&keys).answers(), want);
+        }
+        assert!(cuckoo(&[("pages", "small")]).shares(&maker, &*table).is_none());
+        let other =
+            Contestant::engine(lookup::exact::engine("mac-table").unwrap(), "", fixed_seed());
+        assert!(other.shares(&maker, &*table).is_none());
     }
 
     #[test]

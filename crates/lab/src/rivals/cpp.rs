@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lookup::exact::Key;
 
 use super::maps::number;
-use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table, View};
 
 /// All of them; one whose headers the build did not find refuses, and says what it needs.
 pub(super) fn all() -> Vec<Contestant> {
@@ -116,6 +116,12 @@ impl Table for Map {
         }
     }
 
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl View for Map {
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
         let keys = keys.iter().map(|key| number(*key)).collect();
         Box::new(Finds { map: &self.0, keys, values: vec![0; MOST] })
@@ -142,10 +148,6 @@ impl Table for Map {
                 map.bulk(&numbers[..keys.len()], values);
             }
         })
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        None
     }
 }
 

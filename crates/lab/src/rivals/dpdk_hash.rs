@@ -9,7 +9,7 @@ use lookup::exact::Key;
 
 use super::dpdk::start;
 use super::maps::number;
-use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table, View};
 
 /// `rte_hash` with 8-byte keys and CRC-32C.
 pub(super) fn rte_hash() -> Contestant {
@@ -71,6 +71,12 @@ impl Table for RteHash {
         }
     }
 
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl View for RteHash {
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
         let keys = keys.iter().map(|key| number(*key)).collect();
         Box::new(Finds { table: &self.0, keys, values: vec![0; MOST] })
@@ -95,10 +101,6 @@ impl Table for RteHash {
                 table.bulk(&numbers[..keys.len()], values);
             }
         })
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        None
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lookup::exact::{ABSENT, Key};
 
-use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table, View};
 
 /// All of them. Those without a keyed hash of their own get the multiplication by
 /// which Firefox hashes: the quickest that spreads addresses.
@@ -70,6 +70,12 @@ impl<M: Map> Table for Held<M> {
         }
     }
 
+    fn bytes(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl<M: Map> View for Held<M> {
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
         Box::new(Finds { map: &*self.map, keys: keys.iter().map(|key| number(*key)).collect() })
     }
@@ -85,10 +91,6 @@ impl<M: Map> Table for Held<M> {
                 *value = map.find(number(*key)).unwrap_or(ABSENT);
             }
         })
-    }
-
-    fn bytes(&self) -> Option<usize> {
-        None
     }
 }
 

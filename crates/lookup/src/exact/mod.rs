@@ -25,6 +25,7 @@ pub use registry::{cards, engine, engines};
 
 use std::sync::Arc;
 
+use crate::lpm::{Options, Refusal};
 use crate::sync::Guard;
 
 /// A table that many threads read. A key that is present is found, with a value
@@ -44,6 +45,17 @@ pub trait Exact: Send + Sync {
 pub trait Writer: Send {
     /// The table, to be read by any number of threads.
     fn table(&self) -> Arc<dyn Exact>;
+
+    /// The same table, whose lookups go by `options`, as an engine built with them would;
+    /// `None` where such a table would be laid out otherwise, or where the engine has no
+    /// options of lookups.
+    ///
+    /// # Errors
+    /// When an option is wrong.
+    fn table_by(&self, options: &Options) -> Result<Option<Arc<dyn Exact>>, Refusal> {
+        let _ = options;
+        Ok(None)
+    }
 
     /// Gives `key` the value `value`; returns the value that it had, if any. A
     /// key that is present changes in place, and is always taken.

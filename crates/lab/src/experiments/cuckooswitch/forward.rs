@@ -5,8 +5,8 @@ use std::thread;
 
 use super::super::switch::access;
 use super::forwarder::{Forwarder, How, station};
-use super::sizes::{filled, is_large, sizes};
-use super::tables::{Entrant, LARGE, STEPS, TOO_LONG, cuckoo, other};
+use super::sizes::{Seat, TOO_LONG, in_turns, is_large, sizes};
+use super::tables::{Entrant, STEPS, cuckoo, other};
 use crate::contestants;
 use crate::crew::{Crew, Maker};
 use crate::data::Rng;
@@ -42,7 +42,7 @@ struct Competitor {
 pub static FIG8: Forwarding = Forwarding {
     card: &Card {
         name: "cuckooswitch/fig8",
-        takes: Takes { full_s: 2400.0, quick_s: 20.0 },
+        takes: Takes { full_s: 800.0, quick_s: 20.0 },
         help: "what each optimisation of the table adds to the forwarding rate, 64-byte frames",
         source: "CuckooSwitch, figure 8",
         claim: "together the optimisations double the throughput; with 10⁹ entries it is that of the ports",
@@ -102,7 +102,7 @@ pub static FIG8: Forwarding = Forwarding {
 pub static FIG9: Forwarding = Forwarding {
     card: &Card {
         name: "cuckooswitch/fig9",
-        takes: Takes { full_s: 1800.0, quick_s: 20.0 },
+        takes: Takes { full_s: 600.0, quick_s: 20.0 },
         help: "forwarding rate with the paper's table, ours, hash maps and rte_hash, 64-byte frames",
         source: "CuckooSwitch, figure 9",
         claim: "always faster than with dense_hash_map, batched or not; from 16 M entries on by more and more",
@@ -199,28 +199,32 @@ impl Experiment for Forwarding {
 }
 
 impl Forwarding {
-    fn measure(&self, context: &Context, size: usize) -> Vec<Row> {
+    fn measure(&self, context: &mut Context, size: usize) -> Vec<Row> {
         clock::cores().last().map(|&core| clock::pin(core));
-        let large = is_large(size);
-        let (mut rows, mut together) = (Vec::new(), Vec::new());
+        let (mut names, mut contestants) = (Vec::new(), Vec::new());
         for Competitor { entrant, single } in (self.entrants)() {
             let name = entrant.labels.first().map_or(String::new(), |(_, name)| name.clone());
-            let contestant = entrant.contestant.and_then(|contestant| match large {
-                true if !LARGE.contains(&&*name) => Err(TOO_LONG.into()),
-                _ => Ok(contestant),
-            });
-            match contestant.and_then(|contestant| known(&contestant, size)) {
-                Ok(table) => together.push((name, single, table)),
-                Err(refusal) => rows.push(row(&name, size).noting(refusal)),
-            }
-            if large {
-                rows.extend(forward(context, size, &together, false));
-                together.clear();
-            }
+            names.push((name, single));
+            contestants.push(entrant.contestant);
         }
-        if !large || self.beside {
-            rows.extend(forward(context, size, &together, self.beside));
+        let (keys, values) = matching::keys_of(size, station, 1 << 16, 0, 1);
+        let (mut rows, large) = (Vec::new(), is_large(size));
+        let table = (size, station as fn(usize) -> Entry);
+        let refused = in_turns(context, contestants, table, (&keys, &values), |context, seats| {
+            let named = |seat: &Seat<'_>| {
+                let (name, single) = &names[seat.number];
+                let find = seat.seen.finder();
+                (name.clone(), if *single { How::Single(find) } else { How::Burst(find) })
+            };
+            let all = seats.iter().map(named).collect();
+            rows.extend(forward(context, size, all, self.beside && !large));
+        });
+        if large && self.beside {
+            rows.extend(forward(context, size, Vec::new(), true));
         }
+        let noted =
+            |(number, refusal): (usize, String)| row(&names[number].0, size).noting(refusal);
+        rows.extend(refused.into_iter().map(noted));
         rows
     }
 }
@@ -229,25 +233,19 @@ fn row(name: &str, size: usize) -> Row {
     Row::new([("engine", name.to_string()), ("entries", size.to_string())])
 }
 
-/// Tables by name, and whether frames are looked up one by one.
-type Tables = [(String, bool, Box<dyn Table>)];
-
-/// What forwards by each of `tables`, in turn; `beside` them the ports alone and our switch.
-fn forward(context: &Context, size: usize, tables: &Tables, beside: bool) -> Vec<Row> {
+/// What forwards by each of `all`, by name, in turn; `beside` them the ports alone and our switch.
+fn forward(context: &Context, size: usize, mut all: Vec<(String, How)>, beside: bool) -> Vec<Row> {
     let (mut rows, mut variants) = (Vec::new(), Vec::new());
-    for (name, single, table) in tables {
-        let find = table.finder();
-        let how = if *single { How::Single(find) } else { How::Burst(find) };
+    if beside {
+        all.push(("ports alone".into(), How::Raw));
+    }
+    for (name, how) in all {
         match Forwarder::new(how, size, 64) {
             Ok(forwarder) => variants.push(Variant::new(name, forwarder)),
-            Err(reason) => rows.push(row(name, size).noting(reason)),
+            Err(reason) => rows.push(row(&name, size).noting(reason)),
         }
     }
     if beside {
-        match Forwarder::new(How::Raw, size, 64) {
-            Ok(raw) => variants.push(Variant::new("ports alone", raw)),
-            Err(reason) => rows.push(row("ports alone", size).noting(reason)),
-        }
         let switch = match is_large(size) {
             true => Err(TOO_LONG.into()),
             false => access(size as u64),
@@ -380,7 +378,7 @@ fn paced(row: &Row, beside: &Beside, moved: &Moved) -> Row {
 
 /// A table of the first `size` stations, which answers rightly.
 fn known(contestant: &Contestant, size: usize) -> Result<Box<dyn Table>, String> {
-    let table = filled(contestant, size, station)?;
+    let (table, _) = matching::filled(contestant, size, station, &mut |_| ())?;
     let (keys, values) = matching::keys_of(size, station, 1 << 16, 0, 1);
     if table.stream(&keys).answers() != values {
         return Err("wrong answers".into());

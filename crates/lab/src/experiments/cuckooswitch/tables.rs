@@ -4,10 +4,10 @@
 use lookup::exact::engine;
 use lookup::lpm::Options;
 
-use super::sizes::{filled, is_large, sizes};
+use super::sizes::{in_turns, sizes};
 use crate::contestants;
 use crate::lookups::Claim;
-use crate::matching::{self, Contestant};
+use crate::matching::{self, Contestant, Entry};
 use crate::record::Bound;
 use crate::slices::Variant;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
@@ -42,7 +42,7 @@ pub(super) const STEPS: [(&str, &[(&str, &str)]); 5] = [
 pub static FIG5: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig5",
-        takes: Takes { full_s: 1500.0, quick_s: 13.0 },
+        takes: Takes { full_s: 800.0, quick_s: 13.0 },
         help: "what each optimisation adds to the lookup rate of the paper's table, and ours beside it",
         source: "CuckooSwitch, figure 5",
         claim: "pages, memory order, batches and prefetching each add; all together make it 5.6 × the baseline",
@@ -119,7 +119,7 @@ pub static FIG5: Figure = Figure {
 pub static FIG6: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig6",
-        takes: Takes { full_s: 2400.0, quick_s: 14.0 },
+        takes: Takes { full_s: 350.0, quick_s: 14.0 },
         help: "lookup rate of the paper's table against the batch size",
         source: "CuckooSwitch, figure 6",
         claim: "the rate grows with the batch size and flattens at about 14",
@@ -171,7 +171,7 @@ pub static FIG6: Figure = Figure {
 pub static FIG7: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig7",
-        takes: Takes { full_s: 900.0, quick_s: 35.0 },
+        takes: Takes { full_s: 650.0, quick_s: 35.0 },
         help: "lookup rate of the paper's table beside ordinary hash tables and rte_hash",
         source: "CuckooSwitch, figure 7",
         claim: "the optimised table is faster than all others but dense_hash_map with small tables",
@@ -220,7 +220,7 @@ const fn faster_than(to: &'static str, text: &'static str) -> Claim {
 pub static TABLE3: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/table3",
-        takes: Takes { full_s: 900.0, quick_s: 6.0 },
+        takes: Takes { full_s: 500.0, quick_s: 6.0 },
         help: "bytes of the paper's table and of ours by number of entries",
         source: "CuckooSwitch, table 3",
         claim: "0.25 GiB for 32 M entries, 8 GiB for 10⁹: 8.4 bytes an entry at 95 % load",
@@ -257,18 +257,7 @@ impl Experiment for Figure {
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = (self.sizes)(context);
         let rows = context.cells(sizes.iter().copied(), |context, &size| {
-            let entrants = (self.entrants)();
-            if !is_large(size) {
-                return Ok(measure(context, entrants, size));
-            }
-            let alone = entrants.into_iter().flat_map(|mut entrant| {
-                let is_large = |(_, name): &(&str, String)| LARGE.contains(&name.as_str());
-                if !entrant.labels.iter().all(is_large) {
-                    entrant.contestant = Err(TOO_LONG.into());
-                }
-                measure(context, vec![entrant], size)
-            });
-            Ok(alone.collect())
+            Ok(measure(context, (self.entrants)(), size))
         })?;
         let verdicts = self.judge(&rows);
         let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_string()).collect();
@@ -277,42 +266,41 @@ impl Experiment for Figure {
     }
 }
 
-/// Tables are built and measured side by side.
-fn measure(context: &Context, entrants: Vec<Entrant>, size: usize) -> Vec<Row> {
+fn measure(context: &mut Context, entrants: Vec<Entrant>, size: usize) -> Vec<Row> {
     clock::cores().last().map(|&core| clock::pin(core));
     let n = context.pick(1 << 22, 1 << 19);
     let (keys, values) = matching::keys_of(size, matching::entry, n, 0, 1);
     let want = matching::checksum(&values);
-    let (mut tables, mut rows) = (Vec::new(), Vec::new());
-    for entrant in entrants {
+    let (mut rows, mut bursts, mut contestants) = (Vec::new(), Vec::new(), Vec::new());
+    for Entrant { contestant, burst, labels } in entrants {
+        let labels = labels.into_iter().map(|(name, value)| (name.to_string(), value));
         let mut row = Row::new([("entries", size.to_string())]);
-        row.labels
-            .extend(entrant.labels.into_iter().map(|(name, value)| (name.to_string(), value)));
-        let built = entrant.contestant.and_then(|one| filled(&one, size, matching::entry));
-        let table = match built {
-            Ok(table) => table,
-            Err(refusal) => {
-                rows.push(row.noting(refusal));
-                continue;
-            }
-        };
-        if matching::checksum(&table.stream(&keys).answers()) != want {
-            rows.push(row.noting("wrong answers"));
-            continue;
-        }
-        if let Some(bytes) = table.bytes() {
-            row = row.with("bytes_per_entry", bytes as f64 / size as f64);
-        }
-        tables.push((table, entrant.burst, row.checked(want)));
+        row.labels.extend(labels);
+        rows.push(row);
+        bursts.push(burst);
+        contestants.push(contestant);
     }
-    let mut variants: Vec<Variant<'_>> = tables
-        .iter()
-        .map(|(table, burst, _)| Variant::new("", matching::rate(table.stream(&keys), n, *burst)))
-        .collect();
-    let timings = context.measure(&mut variants);
-    drop(variants);
-    let timed = tables.into_iter().zip(timings);
-    rows.extend(timed.map(|((_, _, row), timing)| row.with("rate_mlps", timing.rate.scaled(1e-6))));
+    let size_of = |bytes| bytes as f64 / size as f64;
+    let table = (size, matching::entry as fn(usize) -> Entry);
+    let refused = in_turns(context, contestants, table, (&keys, &values), |context, seats| {
+        let mut variants = Vec::new();
+        for seat in seats {
+            let work = matching::rate(seat.seen.stream(&keys), n, bursts[seat.number]);
+            variants.push(Variant::new("", work));
+        }
+        let timings = context.measure(&mut variants);
+        for (seat, timing) in seats.iter().zip(timings) {
+            let row = std::mem::take(&mut rows[seat.number]).checked(want);
+            let row = row.with("rate_mlps", timing.rate.scaled(1e-6));
+            rows[seat.number] = match seat.bytes {
+                Some(bytes) => row.with("bytes_per_entry", size_of(bytes)),
+                None => row,
+            };
+        }
+    });
+    for (number, refusal) in refused {
+        rows[number] = std::mem::take(&mut rows[number]).noting(refusal);
+    }
     rows
 }
 
@@ -331,12 +319,6 @@ fn entrant(name: &str, label: &str, options: Options) -> Entrant {
     let contestant = contestant.ok_or_else(|| format!("this build has no {name}"));
     Entrant { contestant, burst: 256, labels: vec![("engine", label.to_string())] }
 }
-
-/// What takes part with more entries than several tables have room for: engines and batches.
-pub(super) const LARGE: &[&str] =
-    &["baseline", "+ prefetching", "mac-table", "cuckoo", "1", "4", "14", "16"];
-
-pub(super) const TOO_LONG: &str = "left out: so many entries take it minutes";
 
 const RATE: Plot = Plot {
     title: "Lookups",

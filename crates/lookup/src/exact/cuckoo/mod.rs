@@ -99,10 +99,13 @@ mod tests {
     use crate::exact::oracle::conformance;
     use crate::exact::{Key, Refused};
 
-    fn with(max_entries: usize, options: &[(&str, &str)]) -> Box<dyn Writer> {
+    fn options(options: &[(&str, &str)]) -> Options {
         let named = |&(name, value): &(&str, &str)| (name.to_string(), value.to_string());
-        let options = Options(options.iter().map(named).collect());
-        build(max_entries, &options, &Domain::new()).expect("there is memory")
+        Options(options.iter().map(named).collect())
+    }
+
+    fn with(max_entries: usize, named: &[(&str, &str)]) -> Box<dyn Writer> {
+        build(max_entries, &options(named), &Domain::new()).expect("there is memory")
     }
 
     conformance!(paper, |most, _| with(most, &[("seed", "3")]));
@@ -117,6 +120,33 @@ mod tests {
         for i in 0..(1 << 17) / 100 * 95 {
             assert_eq!(table.insert(Key::new(i * 3, 0), 1), Ok(None));
         }
+    }
+
+    #[test]
+    fn one_table_is_read_by_several_options() {
+        let mut writer = with(1000, &[("seed", "5"), ("order", "atomic")]);
+        let keys: Vec<Key> = (0..900).map(|i| Key::new(i * 7, 0)).collect();
+        for (key, value) in keys.iter().zip(0..) {
+            assert_eq!(writer.insert(*key, value), Ok(None));
+        }
+        let by = |named: &[(&str, &str)]| writer.table_by(&options(named));
+        let thread = Domain::new().register("test");
+        for batch in ["1", "14", "0"] {
+            for (order, prefetch) in [("x86", "none"), ("atomic", "both"), ("x86", "two-round")] {
+                let named = [("batch", batch), ("order", order), ("prefetch", prefetch)];
+                let table = by(&[&named[..], &[("seed", "5")]].concat()).unwrap().unwrap();
+                let mut values = vec![ABSENT; keys.len()];
+                table.lookup_batch(thread.guard(), &keys, &mut values);
+                assert!(values.iter().copied().eq(0..900), "{named:?}");
+                assert_eq!(table.lookup(thread.guard(), keys[3]), 3);
+                assert_eq!(table.lookup(thread.guard(), Key::new(1, 0)), ABSENT);
+            }
+        }
+        // Another layout is another table.
+        for other in [&[("seed", "6")][..], &[("seed", "5"), ("pages", "small")], &[]] {
+            assert!(by(other).unwrap().is_none(), "{other:?}");
+        }
+        assert!(by(&[("seed", "5"), ("batch", "257")]).is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What readers share: buckets, versions, and the lookups of Algorithms 1 to 3.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use crate::exact::lines::{HALF, Half, Lines};
 use crate::exact::search::{Buckets, Slot};
@@ -19,7 +20,7 @@ pub struct Cuckoo {
     pub(super) buckets: Lines<Half>,
     pub(super) bits: u32,
     versions: Box<[AtomicU64]>,
-    seed: u64,
+    pub(super) seed: u64,
     pub(super) steps: Steps,
 }
 
@@ -69,11 +70,10 @@ impl Cuckoo {
     }
 
     /// Algorithm 3: all that a batch needs is asked for, then read.
-    fn batch<const ATOMIC: bool>(&self, keys: &[Key], values: &mut [u16]) {
+    fn batch<const ATOMIC: bool>(&self, ask: Prefetch, keys: &[Key], values: &mut [u16]) {
         // Not zeroed: that would be 8 KB of stores for one key.
         let mut places = [const { MaybeUninit::uninit() }; BATCH];
         let places = &mut places[..keys.len()];
-        let Steps { prefetch: ask, .. } = self.steps;
         for (place, key) in places.iter_mut().zip(keys) {
             let key = number(*key);
             let [first, second] = self.buckets_of(key);
@@ -116,9 +116,23 @@ impl Cuckoo {
 
     /// The value of a key as a number.
     pub(super) fn lookup_number(&self, key: u64) -> u16 {
-        match self.steps.atomic {
+        self.one_by(self.steps, key)
+    }
+
+    fn one_by(&self, steps: Steps, key: u64) -> u16 {
+        match steps.atomic {
             true => self.lookup_one::<true>(key),
             false => self.lookup_one::<false>(key),
+        }
+    }
+
+    fn all_by(&self, steps: Steps, keys: &[Key], values: &mut [u16]) {
+        assert_eq!(keys.len(), values.len());
+        for (keys, values) in keys.chunks(steps.batch).zip(values.chunks_mut(steps.batch)) {
+            match steps.atomic {
+                true => self.batch::<true>(steps.prefetch, keys, values),
+                false => self.batch::<false>(steps.prefetch, keys, values),
+            }
         }
     }
 
@@ -198,14 +212,23 @@ impl Exact for Cuckoo {
     }
 
     fn lookup_batch(&self, _: Guard<'_>, keys: &[Key], values: &mut [u16]) {
-        assert_eq!(keys.len(), values.len());
-        let batch = self.steps.batch;
-        for (keys, values) in keys.chunks(batch).zip(values.chunks_mut(batch)) {
-            match self.steps.atomic {
-                true => self.batch::<true>(keys, values),
-                false => self.batch::<false>(keys, values),
-            }
-        }
+        self.all_by(self.steps, keys, values);
+    }
+}
+
+/// A table read by other steps than its own.
+pub(super) struct By {
+    pub(super) table: Arc<Cuckoo>,
+    pub(super) steps: Steps,
+}
+
+impl Exact for By {
+    fn lookup(&self, _: Guard<'_>, key: Key) -> u16 {
+        self.table.one_by(self.steps, number(key))
+    }
+
+    fn lookup_batch(&self, _: Guard<'_>, keys: &[Key], values: &mut [u16]) {
+        self.table.all_by(self.steps, keys, values);
     }
 }
 

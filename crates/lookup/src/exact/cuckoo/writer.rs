@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use super::CARD;
-use super::table::{BATCH, Cuckoo, Prefetch, Steps, number};
+use super::table::{BATCH, By, Cuckoo, Prefetch, Steps, number};
 use crate::exact::lines::{HALF, Half, Lines, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
@@ -16,6 +16,7 @@ use crate::pages::{Kind, Touch};
 /// as the paper's.
 pub struct CuckooWriter {
     table: Arc<Cuckoo>,
+    pages: Kind,
     search: Search,
     max_entries: usize,
     entries: usize,
@@ -38,7 +39,7 @@ impl CuckooWriter {
         buckets.touch_all(); // or the first lookups would
         let table = Arc::new(Cuckoo::new(buckets, bits, seed, steps));
         let search = Search::default();
-        Ok(CuckooWriter { table, search, max_entries, entries: 0, refused: 0, moves: 0 })
+        Ok(CuckooWriter { table, pages, search, max_entries, entries: 0, refused: 0, moves: 0 })
     }
 
     fn locate(&self, key: u64) -> Option<Slot> {
@@ -66,6 +67,14 @@ impl CuckooWriter {
 impl Writer for CuckooWriter {
     fn table(&self) -> Arc<dyn Exact> {
         self.table.clone()
+    }
+
+    fn table_by(&self, options: &Options) -> Result<Option<Arc<dyn Exact>>, Refusal> {
+        let Parsed { steps, pages, seed } = parse(options)?;
+        if (pages, seed) != (self.pages, self.table.seed) {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(By { table: self.table.clone(), steps })))
     }
 
     fn insert(&mut self, key: Key, value: u16) -> Result<Option<u16>, Refused> {
