@@ -275,20 +275,20 @@ impl Context {
     }
 
     /// How many slices each of `variants` gets, and how long: the more take turns,
-    /// the fewer, so that all of them together take about 10 seconds; of a quick run
-    /// the shorter, and half a second, whatever the neighbours do. Slices are short:
-    /// neighbours come and go within a tenth of a second, and one that came and
-    /// went between the two looks at the core is not noticed.
+    /// the fewer, so that all of them together take about 10 seconds, and as long again to
+    /// warm up; of a quick run the shorter, and half a second, whatever the neighbours do.
+    /// Slices are short: neighbours come and go within a tenth of a second, and one that
+    /// came and went between the two looks at the core is not noticed.
     pub fn plan(&self, variants: usize) -> Plan {
         let variants = variants.max(1) as u32;
         if self.quick() {
             let slice = (QUICK_TURNS / (QUICK_ROUNDS * variants)).clamp(LEAST_SLICE, SLICE);
             let rounds = QUICK_ROUNDS as usize;
-            return Plan { rounds, most: rounds, slice, patience: Plan::PATIENCE };
+            return Plan { rounds, most: rounds, slice, warm: slice, patience: Plan::PATIENCE };
         }
         let turns = TURNS.as_millis() / (SLICE.as_millis() * u128::from(variants));
         let rounds = turns.clamp(11, 41) as usize;
-        Plan { rounds, most: 3 * rounds, slice: SLICE, patience: Plan::PATIENCE }
+        Plan { rounds, most: 3 * rounds, slice: SLICE, warm: SLICE, patience: Plan::PATIENCE }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of

@@ -199,9 +199,15 @@ impl<W: Work> Work for Slice<W> {
     }
 }
 
-/// Of [`cost`]: some hundred rounds, each shorter than neighbours mostly come and go.
-pub const SHORT: Plan =
-    Plan { rounds: 300, most: 600, slice: Duration::from_millis(3), patience: Plan::PATIENCE };
+/// Of [`cost`]: some hundred rounds, each shorter than neighbours mostly come and go. All are of
+/// one table.
+pub const SHORT: Plan = Plan {
+    rounds: 300,
+    most: 600,
+    slice: Duration::from_millis(3),
+    warm: Duration::ZERO,
+    patience: Plan::PATIENCE,
+};
 
 const MOST_BEHIND: u64 = 2_000;
 const HANDFUL: u64 = 64;

@@ -2,11 +2,15 @@
 //! milliseconds each, so that a disturbance hits all of them alike.
 //!
 //! ```text
-//!  round 1   A ██ B ██ C ██        warm-up, not counted
-//!  round 2   A ██ B ██ C ██   ─┐
-//!  round 3   A ██ B ██ C ██    ├─► per variant: median, best, spread
-//!   …                         ─┘
+//!  round 1   A ░██ B ░██ C ░██        not counted
+//!  round 2   A ░██ B ░██ C ░██   ─┐
+//!  round 3   A ░██ B ░██ C ░██    ├─► per variant: median, best, spread
+//!   …                            ─┘
 //! ```
+//!
+//! Each slice ██ follows a run of the same work that is not timed, ░: the variant before it has
+//! filled the caches with its own memory. Without that run the first milliseconds of a slice
+//! would read the variant's table back, the longer the larger it is.
 //!
 //! Before and after each slice a fixed loop measures how much of the core there is. A
 //! slice beside which that was clearly less than the most is dropped, and counted:
@@ -63,6 +67,8 @@ pub struct Plan {
     pub most: usize,
     /// Processor time of one slice.
     pub slice: Duration,
+    /// Processor time of the same work before each slice, where there are several variants.
+    pub warm: Duration,
     /// When this time has passed, no more rounds are added.
     pub patience: Duration,
 }
@@ -125,10 +131,14 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
         let least = least();
         slices.iter().filter(|slice| slice.width >= least).count() < enough
     };
+    let warm = if variants.len() > 1 { plan.warm } else { Duration::ZERO };
     let (start, mut round) = (Instant::now(), 0);
     let more = |round| round <= plan.most && start.elapsed() < plan.patience;
     while round <= plan.rounds || (more(round) && slices.iter().any(lacking)) {
         for (variant, slices) in variants.iter_mut().zip(&mut slices) {
+            if !warm.is_zero() {
+                variant.work.slice(warm);
+            }
             let slice = slice(variant, plan.slice);
             if round > 0 {
                 slices.push(slice);
@@ -273,8 +283,13 @@ const QUIET: f64 = 0.85;
 mod tests {
     use super::*;
 
-    const PLAN: Plan =
-        Plan { rounds: 3, most: 9, slice: Duration::from_millis(2), patience: Plan::PATIENCE };
+    const PLAN: Plan = Plan {
+        rounds: 3,
+        most: 9,
+        slice: Duration::from_millis(2),
+        warm: Duration::ZERO,
+        patience: Plan::PATIENCE,
+    };
 
     #[test]
     fn the_slower_variant_is_slower() {
@@ -315,8 +330,30 @@ mod tests {
         let slice = Duration::from_micros(10);
         let rounds = count(Plan { rounds: 4, most: 12, slice, ..PLAN });
         assert!((4..=12).contains(&rounds), "{rounds}");
-        let rounds = count(Plan { rounds: 4, most: 12, slice, patience: Duration::ZERO });
+        let rounds = count(Plan { rounds: 4, most: 12, slice, patience: Duration::ZERO, ..PLAN });
         assert_eq!(rounds, 4, "whoever disturbs");
+    }
+
+    #[test]
+    fn work_is_warm_where_another_was_before() {
+        struct Noted<'n>(&'n std::cell::RefCell<Vec<Duration>>);
+        impl Work for Noted<'_> {
+            fn slice(&mut self, target: Duration) -> Sample {
+                self.0.borrow_mut().push(target);
+                Sample { ops: 1, time: target, ..Sample::default() }
+            }
+        }
+        let (slice, warm) = (Duration::from_nanos(7), Duration::from_nanos(5));
+        let plan = Plan { rounds: 2, most: 2, slice, warm, ..PLAN };
+        let noted = std::cell::RefCell::default();
+        let both = || Variant::new("", Noted(&noted));
+        let timings = interleave(&mut [both(), both()], plan);
+        assert_eq!(*noted.borrow(), [warm, slice].repeat(6));
+        assert_eq!(timings[0].rates, [1e9 / 7.0; 2]);
+        // One alone finds what it left.
+        noted.borrow_mut().clear();
+        interleave(&mut [both()], plan);
+        assert_eq!(*noted.borrow(), [slice; 3]);
     }
 
     #[test]
