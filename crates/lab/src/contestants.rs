@@ -1,6 +1,7 @@
 //! Who takes part: our engines, their reads and the rivals, by name.
 
 use lookup::lpm::{BadChoice, Choice, Entry, Instruments, Options};
+use lookup::{Hop, Prefix};
 
 use crate::contest::Contestant;
 use crate::error::{Error, nearest};
@@ -82,20 +83,26 @@ pub fn asked<A: Family>(context: &Context, main: &[&str]) -> Vec<String> {
     }
 }
 
-/// Every engine of a family with its default options, some as they are on a
-/// processor without AVX-512, then every rival.
+/// Every engine of a family with its default options, some by other instructions, too,
+/// then every rival.
 pub fn all<A: Family>() -> Vec<Contestant<A>> {
     let engines = A::engines().iter().map(|e| Contestant::engine(e, Options::default()));
-    let narrower = A::engines().iter().filter_map(narrower);
-    engines.chain(narrower).chain(A::rivals()).collect()
+    let otherwise = A::engines().iter().filter_map(otherwise);
+    engines.chain(otherwise).chain(A::rivals()).collect()
 }
 
-/// `engine` with AVX2 only, on a processor that has more.
-fn narrower<A: Family>(entry: &'static Entry<A>) -> Option<Contestant<A>> {
-    let more = machine::has("avx512vl") && AVX2_TOO.contains(&entry.card.name);
-    let avx2 = Options([("isa".to_string(), "avx2".to_string())].into());
-    let name = format!("{}-avx2", entry.card.name);
-    more.then(|| Contestant::engine(entry, avx2).named(name))
+/// `engine` by that one of AVX2 and AVX-512 which it does not choose itself, on a processor
+/// that has both.
+fn otherwise<A: Family>(entry: &'static Entry<A>) -> Option<Contestant<A>> {
+    if !machine::has("avx512vl") || !OF_BOTH.contains(&entry.card.name) {
+        return None;
+    }
+    let rib = [(Prefix::all(), Hop(1))].into_iter().collect();
+    let chosen = Contestant::engine(entry, Options::default()).build(&rib).ok()?;
+    let isa = if chosen.isa() == Some("avx2") { "avx512" } else { "avx2" };
+    let options = Options([("isa".to_string(), isa.to_string())].into());
+    let name = format!("{}-{isa}", entry.card.name);
+    Some(Contestant::engine(entry, options).named(name))
 }
 
 /// The tables for exact match: ours, then the rivals.
@@ -122,14 +129,14 @@ pub fn exact_named(name: &str) -> Result<matching::Contestant, String> {
     rival.ok_or_else(|| format!("this build has no {name} for exact match"))
 }
 
-/// Engines that take part once more as on a processor with no more than AVX2.
-const AVX2_TOO: [&str; 4] = ["rutter4", "rutter6", "poptrie", "planb"];
+/// Engines that have code of their own for AVX2 and for AVX-512.
+const OF_BOTH: [&str; 3] = ["rutter4", "rutter6", "planb"];
 
 #[cfg(test)]
 mod tests {
     use lookup::lpm::Intervals;
     use lookup::rib::Change;
-    use lookup::{Addr, Hop, Prefix, Rib};
+    use lookup::{Addr, Rib};
 
     use super::*;
     use crate::contest::Subject;

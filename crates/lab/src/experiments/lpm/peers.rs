@@ -149,7 +149,7 @@ impl Rate {
             _ => *rivals,
         };
         // The same engine with other instructions is no rival.
-        let is_own = |name: &str| name.trim_end_matches("-avx2") == *ours;
+        let is_own = |name: &str| name.starts_with(*ours);
         let best = figures(&|name| !is_own(name) && name.starts_with(rivals));
         match (own, best) {
             (Some((own, _)), Some((best, name))) => {

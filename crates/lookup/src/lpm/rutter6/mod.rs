@@ -129,7 +129,7 @@ enum Built {
 /// Chooses the width of a value by the largest hop, and by the deeper trees.
 fn built(rib: &Rib<u128>, options: &Options, domain: &Arc<Domain>) -> Result<Built, Refusal> {
     options.check(&CARD)?;
-    let isa = Isa::choose(&CARD, options)?;
+    let isa = Isa::choose_gathering(&CARD, options)?;
     let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
     if rib.len() as u64 > limit {
         return Err(CARD.refuse(format!("{} prefixes exceed {limit}", rib.len())));
