@@ -58,3 +58,19 @@ fn list(peers: &[IpAddr]) -> String {
         _ => shown.join(", "),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn peers_are_listed_but_not_without_end() {
+        let peers = |n: u32| (1..=n).map(|i| Ipv4Addr::from(i).into()).collect::<Vec<IpAddr>>();
+        assert_eq!(list(&[]), "none");
+        assert_eq!(list(&peers(2)), "0.0.0.1, 0.0.0.2");
+        assert!(list(&peers(50)).ends_with(", 0.0.0.50"));
+        assert!(list(&peers(51)).ends_with(", 0.0.0.50, … (51 in all)"));
+    }
+}

@@ -345,5 +345,6 @@ mod tests {
         assert_eq!(read(gzip(&tar)).2, Content::Tar);
         assert_eq!(read(b"\x28\xb5\x2f\xfd....".to_vec()).2, Content::Foreign("zstd"));
         assert_eq!(read(gzip(b"\xd4\xc3\xb2\xa1\0\0\0\0")).2, Content::Foreign("pcap"));
+        assert_eq!(read(b"\x0a\x0d\x0d\x0a\0\0\0\0".to_vec()).2, Content::Foreign("pcapng"));
     }
 }

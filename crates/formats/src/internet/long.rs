@@ -79,3 +79,22 @@ const LENGTHS_V6: [(u8, u64); 6] = [(49, 5), (52, 10), (56, 30), (60, 10), (64, 
 
 /// 132,000 in 21,000.
 const IN_A_BLOCK: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_inside_is_within_its_block_and_anywhere_in_it() {
+        fn check<A: Addr>(block: Prefix<A>, len: u8) {
+            let mut rng = SplitMix64(3);
+            let found: BTreeSet<_> = (0..400).map(|_| inside(block, len, &mut rng)).collect();
+            assert!(found.iter().all(|prefix| prefix.len() == len));
+            assert!(found.iter().all(|prefix| block.contains(prefix.first())), "{found:?}");
+            // 400 draws out of 16.
+            assert_eq!(found.len(), 16);
+        }
+        check(Prefix::covering(0xcb00_7180_u32, 26), 30);
+        check(Prefix::covering(0x2001_0db8_00ff_0000_u128 << 64, 48), 52);
+    }
+}

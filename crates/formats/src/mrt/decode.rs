@@ -301,3 +301,34 @@ const ESTABLISHED: u16 = 6;
 
 /// What routers assume for a route without LOCAL_PREF.
 const DEFAULT_LOCAL_PREF: u32 = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its type has a bit for an IPv6 address and one for an AS number of four bytes.
+    #[test]
+    fn peers_are_read_by_their_types() {
+        let mut body = vec![10, 0, 0, 1, 0, 2, b'v', b'w', 0, 4];
+        for (kind, addr, asn) in [
+            (0, &[192, 0, 2, 1][..], &[1, 2][..]),
+            (1, &[7; 16], &[1, 2]),
+            (2, &[192, 0, 2, 3], &[0, 1, 0, 2]),
+            (3, &[9; 16], &[0, 1, 0, 2]),
+        ] {
+            body.push(kind);
+            body.extend([10, 0, 0, kind]);
+            body.extend(addr.iter().chain(asn));
+        }
+        let peers = peer_table(Cursor(&body)).unwrap();
+        let found: Vec<_> = peers.iter().map(|peer| (peer.addr.to_string(), peer.asn)).collect();
+        let wanted = [
+            ("192.0.2.1", 0x0102),
+            ("707:707:707:707:707:707:707:707", 0x0102),
+            ("192.0.2.3", 0x0001_0002),
+            ("909:909:909:909:909:909:909:909", 0x0001_0002),
+        ];
+        assert!(found.iter().map(|(addr, asn)| (&**addr, *asn)).eq(wanted), "{found:?}");
+        assert!(peer_table(Cursor(&body[..body.len() - 1])).is_err());
+    }
+}

@@ -310,4 +310,11 @@ mod tests {
         let file = [raw(13, 5000, b"abc"), raw(13, 3, b"def"), raw(13, 3, b"def")].concat();
         assert_eq!(all(&file)[1..], ["record 2 at byte 15 3", "record 3 at byte 30 3"]);
     }
+
+    #[test]
+    fn some_types_carry_routes() {
+        let header = |kind| Header { seconds: 1, kind, subtype: 1, length: 1 };
+        let carriers: Vec<u16> = (0..64).filter(|&kind| header(kind).carries_routes()).collect();
+        assert_eq!(carriers, [12, 13, 16, 17]);
+    }
 }
