@@ -172,18 +172,19 @@ impl Node for Solicit {
             if request.set() != whose.set {
                 whose.turn_to(request.set(), protections, &ways);
             }
-            // What becomes of most: no place for any of their level.
-            if whose.is_away && !request.is_in_shadow() && !away.queue.takes(request.dscp()) {
-                count(counters, request.set(), Why::Full);
-                v.drop(i, Why::Full);
-                continue;
-            }
             let seat = if whose.is_here() { here.as_mut() } else { Some(&mut *away) };
             let Some(seat) = seat else {
                 count(counters, request.set(), Why::Unresolved);
                 v.drop(i, Why::Unresolved);
                 continue;
             };
+            // What becomes of most: no place for any of their level.
+            let is_known = whose.protection.is_some() && !request.is_in_shadow();
+            if is_known && !seat.queue.takes(request.dscp()) {
+                count(counters, request.set(), Why::Full);
+                v.drop(i, Why::Full);
+                continue;
+            }
             take(v, i, request, &whose, (&ways, mix, &mut seat.queue, counters));
         }
     }

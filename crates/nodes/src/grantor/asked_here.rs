@@ -20,6 +20,7 @@ use wire::{ipv4, ipv6};
 
 use super::inner::{Why, four, six};
 use super::lanes::{Asks, Inner};
+use super::plain::is_alone;
 use crate::gatekeeper::lanes::Asked;
 use crate::lanes::{Dst4, Dst6, Iface};
 use crate::parse::cut::cut;
@@ -47,13 +48,23 @@ impl Node for AskedHere {
         v.leave_all(To::Grantor);
         for i in 0..v.n() {
             let asked = v.get(Asked, i);
+            if asked.dscp() <= GRANTED && is_alone(v.head(i), v.len(i)) {
+                let is_v6 = v.head(i)[0] >> 4 != 4;
+                lead_on(v, i, is_v6);
+                continue;
+            }
             let packet = v.rest(i);
             let found = match packet.first().map(|first| first >> 4) {
                 Some(4) => four(packet).map(|(inner, _)| inner),
                 _ => six(packet).map(|(inner, _)| inner),
             };
             match found {
-                Ok(inner) if asked.dscp() <= GRANTED => lead_on(v, i, &inner),
+                Ok(inner) if asked.dscp() <= GRANTED => {
+                    if v.len(i) != inner.total {
+                        cut(v, i, inner.total);
+                    }
+                    lead_on(v, i, inner.v6);
+                }
                 Ok(inner) => {
                     let (dscp, copy) = (asked.dscp(), asked.is_in_shadow());
                     v.set(Asks, i, Inner { dscp, copy, ..inner });
@@ -65,12 +76,10 @@ impl Node for AskedHere {
 }
 
 /// Sends packet `i`, which is granted, by its route.
-fn lead_on(v: &mut View<'_, AskedHere>, i: usize, inner: &Inner) {
-    if v.len(i) != inner.total {
-        cut(v, i, inner.total);
-    }
+#[inline(always)]
+fn lead_on(v: &mut View<'_, AskedHere>, i: usize, is_v6: bool) {
     let head = v.head(i);
-    if inner.v6 {
+    if is_v6 {
         let dst = u128::from_be_bytes(array(head, ipv6::DST));
         v.set(Dst6, i, dst);
         v.leave(i, To::Lookup6);

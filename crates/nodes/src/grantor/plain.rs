@@ -92,6 +92,22 @@ impl Plain for V6 {
     }
 }
 
+/// True for a packet of `len` bytes without a tunnel in which [`inner`](super::inner) would surely
+/// find no defect, nor bytes behind it. The header check has passed it.
+#[inline(always)]
+pub(super) fn is_alone(head: &[u8; 64], len: u16) -> bool {
+    let is_upper = |protocol: u8| PLAIN[usize::from(protocol)] & UPPER != 0;
+    if head[0] >> 4 == 4 {
+        be16(head, ipv4::TOTAL_LEN) == len
+            && is_upper(head[ipv4::PROTOCOL])
+            && PLAIN[usize::from(head[ipv4::SRC])] & SOURCE != 0
+    } else {
+        ipv6::LEN + usize::from(be16(head, ipv6::PAYLOAD_LEN)) == len.into()
+            && is_upper(head[ipv6::NEXT_HEADER])
+            && is_global(u64::from_be_bytes(array(head, ipv6::SRC)))
+    }
+}
+
 /// Takes the outer header off packet `i`, whose inner packet is plain and of `total` bytes, which
 /// is then at its head. Returns false, and changes nothing, where the packet is shorter, or its
 /// link header is neither plain nor with one tag.

@@ -28,8 +28,10 @@ pub(super) struct Sender<'g> {
     /// Whose the packet before was: mostly the next one's, too.
     pub(super) named: Named,
     protection: Option<&'g Protection>,
-    /// There is one, no shadow, and another machine decides.
+    /// There is one, and no shadow.
     pub(super) is_plain: bool,
+    /// There is one, and a policy of this machine decides.
+    is_here: bool,
     /// The way of its packets, where all have one.
     way: Option<Way<'g>>,
     /// What is not counted yet, of that protection.
@@ -56,15 +58,26 @@ impl<'g> Sender<'g> {
         mix: &'g Mix,
     ) -> Self {
         let (named, tally) = (Named::NONE, Tally::default());
-        let (protection, is_plain, way) = (None, false, None);
-        Sender { ways, protections, counters, mix, named, protection, is_plain, way, tally }
+        Sender {
+            ways,
+            protections,
+            counters,
+            mix,
+            named,
+            protection: None,
+            is_plain: false,
+            is_here: false,
+            way: None,
+            tally,
+        }
     }
 
     #[inline(never)]
     pub(super) fn turn_to(&mut self, named: Named) {
         self.count();
         (self.named, self.protection) = (named, self.protections.get(named.set()));
-        self.is_plain = self.protection.is_some_and(|of| !is_shadow(of) && !is_here(of));
+        self.is_plain = self.protection.is_some_and(|of| !is_shadow(of));
+        self.is_here = self.protection.is_some_and(is_here);
         self.way = self.protection.and_then(|protection| self.ways.only(protection));
     }
 
@@ -111,7 +124,9 @@ impl<'g> Sender<'g> {
     #[inline(always)]
     pub(super) fn grant(&mut self, v: &View<'_, Shield>, i: usize, len: u32) {
         self.tally.add(Fate::Granted, len);
-        v.ask_before(i);
+        if !self.is_here {
+            v.ask_before(i);
+        }
     }
 
     /// Sends packets that were granted, of flows of these keys. By themselves, behind all
@@ -124,6 +139,15 @@ impl<'g> Sender<'g> {
         granted: &[Granted],
         keys: &[FlowKey; VECTOR],
     ) {
+        if self.is_here {
+            // There is no Grantor behind the policy that would look at them.
+            let set = self.named.set();
+            for &Granted { i, dscp, .. } in granted {
+                v.set(Asked, i.into(), Request::new(set, dscp));
+                v.leave(i.into(), To::Here);
+            }
+            return;
+        }
         // Out of the way of what else is in `self`: it lies in registers then.
         let Some(mut way) = self.way.take() else {
             for granted in granted {
@@ -150,10 +174,19 @@ impl<'g> Sender<'g> {
         key: &FlowKey,
         (len, dscp): (u32, u8),
     ) {
-        let outer = if key.is_v4() { ipv4::MIN_LEN } else { ipv6::LEN };
-        self.tally.add(Fate::Request, len + outer as u32);
+        self.tally.add(Fate::Request, len + self.outer(key));
         v.set(Asked, i, Request::new(self.named.set(), dscp));
         v.leave(i, To::Solicit);
+    }
+
+    /// Bytes that a request of the flow of `key` gets in front.
+    #[inline(always)]
+    fn outer(&self, key: &FlowKey) -> u32 {
+        match self.is_here {
+            true => 0,
+            false if key.is_v4() => ipv4::MIN_LEN as u32,
+            false => ipv6::LEN as u32,
+        }
     }
 
     /// Any verdict; `None`: the flow has no place. Gives the DSCP of a packet that is to be sent
@@ -201,6 +234,11 @@ impl<'g> Sender<'g> {
     /// A packet that goes to its destination, as it is.
     fn direct(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey) {
         self.tally.add(Fate::Granted, v.frame_len(i).into());
+        if self.is_here {
+            // No policy would have seen what a program sends straight on.
+            shorten(v, i);
+            return pass(v, i);
+        }
         let sent = match &mut self.way {
             Some(way) => way.direct(v, i, GRANTED),
             None => self.by_hash(key, &mut |way| way.direct(v, i, GRANTED)),
@@ -238,8 +276,7 @@ impl<'g> Sender<'g> {
         self.drop(v, i, why);
     }
 
-    /// A packet of a shadow, which goes on whatever its verdict is; or of a protection that is
-    /// decided here, which goes to no other machine.
+    /// A packet of a shadow, which goes on whatever its verdict is.
     fn show(
         &mut self,
         v: &mut View<'_, Shield>,
@@ -247,46 +284,23 @@ impl<'g> Sender<'g> {
         key: &FlowKey,
         verdict: Option<Verdict>,
     ) {
-        let in_shadow = self.protection.is_some_and(is_shadow);
-        let outer = match self.protection.is_some_and(is_here) {
-            true => 0,
-            false if key.is_v4() => ipv4::MIN_LEN,
-            false => ipv6::LEN,
-        };
-        let (fate, outer, why) = match verdict {
-            Some(Verdict::Request(_)) => (Fate::Request, outer, None),
-            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0, None),
-            Some(Verdict::Declined) => (Fate::Declined, 0, Some(Why::Declined)),
-            Some(Verdict::OverBudget) => (Fate::Declined, 0, Some(Why::OverBudget)),
+        let (fate, outer) = match verdict {
+            Some(Verdict::Request(_)) => (Fate::Request, self.outer(key)),
+            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
+            Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
             Some(Verdict::Failed(number)) => {
                 self.counters.program(number).failed.add(1);
-                (Fate::Dropped, 0, Some(Why::Failed))
+                (Fate::Dropped, 0)
             }
-            None => (Fate::Dropped, 0, Some(Why::NoPlace)),
+            None => (Fate::Dropped, 0),
         };
-        self.tally.add(fate, u32::from(v.frame_len(i)) + outer as u32);
-        let set = self.named.set();
-        match (verdict, why) {
-            (Some(Verdict::Request(dscp)), _) => {
-                let mut request = Request::new(set, dscp);
-                if in_shadow {
-                    shorten(v, i);
-                    request = request.in_shadow();
-                }
-                v.set(Asked, i, request);
-                v.leave(i, To::Solicit);
-            }
-            // There is no Grantor behind this one that would look at it. What a program sends
-            // straight on none would have seen.
-            (Some(Verdict::Granted(dscp)), _) if !in_shadow => {
-                v.set(Asked, i, Request::new(set, dscp));
-                v.leave(i, To::Here);
-            }
-            (_, Some(why)) if !in_shadow => self.drop(v, i, why),
-            _ => {
-                shorten(v, i);
-                pass(v, i);
-            }
+        self.tally.add(fate, u32::from(v.frame_len(i)) + outer);
+        shorten(v, i);
+        if let Some(Verdict::Request(dscp)) = verdict {
+            v.set(Asked, i, Request::new(self.named.set(), dscp).in_shadow());
+            v.leave(i, To::Solicit);
+        } else {
+            pass(v, i);
         }
     }
 }

@@ -12,10 +12,11 @@ use tables::{Forwarding, IfaceId};
 use wire::build::Frame;
 use wire::checksum;
 
-use super::super::inner::Why;
+use super::super::inner::{self, Why};
 use super::super::ip_tunnel::{IpTunnel, Tunnels, is_ours, lead_on};
 use super::super::lanes::Asks;
 use super::super::nets::Nets;
+use super::super::plain;
 use super::super::settings::{Counters, Ecn, Settings};
 use super::rig::{Rig, datagram, datagram6, grant, in_v4, in_v4_from, in_v6};
 use crate::family::{V4, V6};
@@ -260,4 +261,39 @@ fn changed_settings_hold_for_the_next_vector() {
     assert_eq!(rig.send(&sent).len(), 2);
     rig.change(|settings| settings.shadow = true);
     assert_eq!((rig.send(&sent).len(), reasons(&mut rig, "shadow")), (0, [1, 1]));
+}
+
+/// What a node sends on without a look at all of it would pass that look, too.
+#[test]
+fn what_is_alone_has_no_defect() {
+    let mut random = numbers();
+    let mut alone = [0; 2];
+    for _ in 0..40_000 {
+        let is_v6 = random(2) == 1;
+        let (frame, link, _) = if is_v6 { six(&mut random) } else { four(&mut random) };
+        // The inner packet of one in a tunnel, as it would come by itself.
+        let mut packet = frame.get(link + if is_v6 { 40 } else { 20 }..).unwrap_or(&[]).to_vec();
+        let Some(&first) = packet.first() else { continue };
+        // What the header check passes.
+        let passes = match first >> 4 {
+            4 if packet.len() >= 20 && first & 15 >= 5 => {
+                summed(&mut packet);
+                usize::from(first & 15) * 4 <= packet.len()
+            }
+            6 => packet.len() >= 40,
+            _ => false,
+        };
+        let mut head = [0; 64];
+        let there = packet.len().min(64);
+        head[..there].copy_from_slice(&packet[..there]);
+        if passes && plain::is_alone(&head, packet.len() as u16) {
+            let found = match first >> 4 {
+                4 => inner::four(&packet).map(|(inner, _)| inner),
+                _ => inner::six(&packet).map(|(inner, _)| inner),
+            };
+            assert_eq!(found.map(|inner| usize::from(inner.total)), Ok(packet.len()), "{packet:?}");
+            alone[usize::from(is_v6)] += 1;
+        }
+    }
+    assert!(alone.iter().all(|&n| n > 1_000), "{alone:?}");
 }
