@@ -42,7 +42,7 @@ PARTS = (
 # `allocator.rs`.
 NEEDLESS = re.compile(r"mem(set|cpy|move)|alloc(?!ator\.rs)|\bfree\b|_int_free|\bcfree\b|sbrk|operator (new|delete)")
 MOST_NEEDLESS = 0.03
-PATIENCE_S = 180
+PATIENCE_S = 900
 # glibc clears and copies some kilobytes by one instruction for each byte in callgrind's count.
 TUNABLES = "glibc.cpu.x86_rep_stosb_threshold=100000000:glibc.cpu.x86_rep_movsb_threshold=100000000"
 PAGE = "docs/lab/PROFILES.md"
@@ -59,7 +59,7 @@ def count(lab, engine, table, lookups):
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   env=environment, timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
-            return None, "not built within some minutes under callgrind"
+            return None, "not built within a quarter of an hour under callgrind"
         if done.returncode != 0:
             lines = done.stdout.strip().splitlines()
             return None, lines[-1] if lines else "no word"

@@ -6,7 +6,7 @@ use super::{gatekeeper, grantor, switch};
 use crate::data::{Table, Traffic};
 
 /// The workloads, by name.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 18] = [
     "forward-ipv4",
     "forward-ipv4-ecmp",
     "forward-ipv4-large",
@@ -21,6 +21,8 @@ pub const NAMES: [&str; 16] = [
     "shield-request-large",
     "shield-declined-large",
     "shield-granted-large",
+    "shield-here-request",
+    "shield-here-granted",
     "grantor-ipv4",
     "grantor-ipv6",
 ];

@@ -297,12 +297,14 @@ impl Work for Shared {
 
 /// A worker through which packets of one kind go (`request`, `declined`, `granted`), a
 /// thousand of them, with a small table (`-large`: as many, and as large a table, as the
-/// experiments have): all that comes is dropped or leaves, whatever time it takes.
+/// experiments have; `here-`: a policy of this machine decides, which is asked about next to
+/// nothing): all that comes is dropped or leaves, whatever time it takes.
 pub(in crate::experiments) fn fixed(
     kind: &str,
     body: impl FnOnce(&mut dyn FnMut(u64)),
 ) -> Result<(), String> {
-    let (packets, cell) = match kind {
+    let here = kind.strip_prefix("here-");
+    let (packets, cell) = match here.unwrap_or(kind) {
         "request" => (1_000, Cell::Requests(12)),
         "declined" => (1_000, Cell::Declined(10)),
         "granted" => (1_000, Cell::Granted(10)),
@@ -312,7 +314,8 @@ pub(in crate::experiments) fn fixed(
         _ => return Err(format!("no kind of packets `{kind}`")),
     };
     let load = Load { packets, ..cell.load() };
-    let mut bed = Bed::new(&Site::new(1, NARROW)?, (0, Rings::none()), load, &Arc::default())?;
+    let site = if here.is_some() { Site::one_box(1)? } else { Site::new(1, NARROW)? };
+    let mut bed = Bed::new(&site, (0, Rings::none()), load, &Arc::default())?;
     let mut wrong = None;
     body(&mut |packets| {
         if let Err(reason) = bed.forward(packets) {
