@@ -49,8 +49,8 @@ MOST = {
     "shield-request": 830,
     "shield-declined": 556,
     "shield-granted": 783,
-    "shield-here-request": 830,
-    "shield-here-granted": 900,
+    "shield-here-request": 845,
+    "shield-here-granted": 820,
     "grantor-ipv4": 435,
     "grantor-ipv6": 480,
 }

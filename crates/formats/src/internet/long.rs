@@ -63,11 +63,10 @@ fn add<A: Addr>(
 
 /// A prefix of `len` at random in `outer`, which is no longer.
 fn inside<A: Addr>(outer: Prefix<A>, len: u8, rng: &mut SplitMix64) -> Prefix<A> {
+    // 126 bits, of which as many stay as are free.
     let wide = u128::from(rng.below(1 << 62)) << 64 | u128::from(rng.below(1 << 62)) << 2;
-    let free = u32::from(A::WIDTH - outer.len());
-    let random = if free == 0 { 0 } else { wide >> (126 - free.min(126)) };
-    let last = outer.last().to_u128() - outer.first().to_u128();
-    Prefix::covering(A::from_u128(outer.first().to_u128() + (random & last)), len)
+    let free = u32::from(A::WIDTH - outer.len()).min(126);
+    Prefix::covering(A::from_u128(outer.first().to_u128() + (wide >> (126 - free))), len)
 }
 
 /// Lengths of the location data, in tenths of a percent of its prefixes.
