@@ -280,7 +280,7 @@ fn measure(context: &mut Context, entrants: Vec<Entrant>, size: usize) -> Vec<Ro
         bursts.push(burst);
         contestants.push(contestant);
     }
-    let size_of = |bytes| bytes as f64 / size as f64;
+    let per_entry = |bytes| bytes as f64 / size as f64;
     let table = (size, matching::entry as fn(usize) -> Entry);
     let refused = in_turns(context, contestants, table, (&keys, &values), |context, seats| {
         let mut variants = Vec::new();
@@ -293,7 +293,7 @@ fn measure(context: &mut Context, entrants: Vec<Entrant>, size: usize) -> Vec<Ro
             let row = std::mem::take(&mut rows[seat.number]).checked(want);
             let row = row.with("rate_mlps", timing.rate.scaled(1e-6));
             rows[seat.number] = match seat.bytes {
-                Some(bytes) => row.with("bytes_per_entry", size_of(bytes)),
+                Some(bytes) => row.with("bytes_per_entry", per_entry(bytes)),
                 None => row,
             };
         }
