@@ -6,7 +6,7 @@
 
 mod fill;
 
-pub use fill::filled;
+pub use fill::{fill_all, filled, room_for};
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Tables filled from entries that are made on the way: 10⁹ of them are 16 GB.
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use lookup::pages::{Kind, Pages};
@@ -19,9 +21,50 @@ pub fn filled(
     say: &mut dyn FnMut(&str),
 ) -> Result<(Box<dyn Table>, Duration), String> {
     if size > LONG {
-        touch(size * BYTES_AN_ENTRY)?;
+        room_for(1, size)?;
     }
     let mut table = contestant.build(size)?;
+    let time = fill((&contestant.name, &mut *table), size, entry, say)?;
+    Ok((table, time))
+}
+
+/// Fills tables with the same entries, each by a thread of its own.
+///
+/// # Errors
+/// For each table, when it refuses an entry.
+pub fn fill_all(
+    tables: Vec<(&str, &mut dyn Table)>,
+    size: usize,
+    entry: fn(usize) -> Entry,
+    say: &mut dyn FnMut(&str),
+) -> Vec<Result<(), String>> {
+    thread::scope(|scope| {
+        let (lines, heard) = mpsc::channel();
+        let spawn = |(name, table)| {
+            let lines = lines.clone();
+            scope.spawn(move || {
+                clock::unpin(); // whoever measures is bound to one core
+                // Nobody hears it where the other end has gone.
+                let mut say = |line: &str| drop(lines.send(line.to_string()));
+                fill((name, table), size, entry, &mut say).map(drop)
+            })
+        };
+        let threads: Vec<_> = tables.into_iter().map(spawn).collect();
+        drop(lines);
+        heard.iter().for_each(|line| say(&line));
+        let ended = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err("filling it panicked".into()))
+        };
+        threads.into_iter().map(ended).collect()
+    })
+}
+
+fn fill(
+    (name, table): (&str, &mut dyn Table),
+    size: usize,
+    entry: impl Fn(usize) -> Entry,
+    say: &mut dyn FnMut(&str),
+) -> Result<Duration, String> {
     let (mut time, mut said) = (Duration::ZERO, 0);
     for first in (0..size).step_by(BATCH) {
         let batch: Vec<Entry> = (first..size.min(first + BATCH)).map(&entry).collect();
@@ -35,16 +78,20 @@ pub fn filled(
         if size > LONG && tenths > said {
             said = tenths;
             let rate = first as f64 / time.as_secs_f64() * 1e-6;
-            say(&format!("{}: {tenths}0 % of {size} entries, {rate:.1} M/s", contestant.name));
+            say(&format!("{name}: {tenths}0 % of {size} entries, {rate:.1} M/s"));
         }
     }
-    Ok((table, time))
+    Ok(time)
 }
 
-/// Has the machine back so much memory, which a virtual one does at the first touch
-/// and slowly, and gives it back.
-fn touch(bytes: usize) -> Result<(), String> {
-    Pages::<u8>::admitted(Kind::default(), bytes)
+/// Looks whether `tables` tables of ours, of so many entries each, have room beside each other, and
+/// touches it: the machine has the memory back, which a virtual one does at the first touch and
+/// slowly.
+///
+/// # Errors
+/// When memory does not allow it.
+pub fn room_for(tables: usize, size: usize) -> Result<(), String> {
+    Pages::<u8>::admitted(Kind::default(), tables * size * BYTES_AN_ENTRY)
         .map_err(|refusal| refusal.to_string())?
         .touch_now();
     Ok(())
@@ -73,5 +120,24 @@ mod tests {
         let (keys, want) = matching::keys_of(size, matching::entry, 5000, 30, 1);
         assert_eq!(table.stream(&keys).answers(), want);
         assert!(time > Duration::ZERO);
+    }
+
+    #[test]
+    fn tables_are_filled_side_by_side() {
+        let make = |name: &str, room| {
+            let entry = lookup::exact::engine(name).expect("it is listed");
+            Contestant::engine(entry, name, matching::fixed_seed()).build(room).unwrap()
+        };
+        let size = 100_000;
+        let (mut one, mut two) = (make("mac-table", size), make("cuckoo", size));
+        let mut small = make("cuckoo", 100);
+        let all: Vec<(&str, &mut dyn Table)> =
+            vec![("one", &mut *one), ("two", &mut *two), ("small", &mut *small)];
+        let done = fill_all(all, size, matching::entry, &mut |_| ());
+        assert_eq!(done.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, false]);
+        let (keys, want) = matching::keys_of(size, matching::entry, 5000, 30, 1);
+        for table in [one, two] {
+            assert_eq!(table.stream(&keys).answers(), want);
+        }
     }
 }

@@ -3,19 +3,19 @@
 //! ```text
 //!  996,147 ─ 7,969,177 ─ 31,876,710     95 % of 2^20, 2^23, 2^25 slots: all tables side by
 //!                                       side, all entrants in turns
-//!  255,013,683 ─ 1,000,000,000          one table of ours after the other, and in turns
-//!                                       those that read it
+//!  255,013,683 ─ 1,000,000,000          tables of ours, as many side by side as there are
+//!                                       cores to fill them and as memory allows
 //! ```
 
-use crate::Context;
-use crate::matching::{Contestant, Entry, Seen, Table, filled};
+use crate::matching::{Contestant, Entry, Seen, Table, fill_all, room_for};
+use crate::{Context, clock};
 
 /// Entries of the tables of a figure.
 pub(super) fn sizes(context: &Context) -> &'static [usize] {
     context.pick(ALL, &ALL[..2])
 }
 
-/// Whether tables of so many entries are built one after the other.
+/// Whether tables of so many entries are not all built side by side.
 pub(super) fn is_large(size: usize) -> bool {
     size > TOGETHER
 }
@@ -50,20 +50,41 @@ pub(super) fn in_turns(
             Err(refusal) => refused.push((number, refusal)),
         }
     }
+    let most = match is_large(size) {
+        true => side_by_side(size, waiting.len()),
+        false => Ok(waiting.len()),
+    };
+    let most = match most {
+        Ok(most) => most,
+        Err(refusal) => {
+            let none = waiting.into_iter().map(|(number, _)| (number, refusal.clone()));
+            return refused.into_iter().chain(none).collect();
+        }
+    };
     while !waiting.is_empty() {
         let (mut tables, mut later) = (Vec::<Shared>::new(), Vec::new());
         for (number, one) in waiting {
             if let Some(shared) = tables.iter_mut().find(|shared| shared.seen_by(&one).is_some()) {
                 shared.readers.push((number, one));
-            } else if is_large(size) && !tables.is_empty() {
+            } else if tables.len() >= most {
                 later.push((number, one));
             } else {
-                match filled(&one, size, entry, &mut |line| context.say(line)) {
-                    Ok((table, _)) => tables.push(Shared { table, readers: vec![(number, one)] }),
+                match one.build(size) {
+                    Ok(table) => tables.push(Shared { table, readers: vec![(number, one)] }),
                     Err(refusal) => refused.push((number, refusal)),
                 }
             }
         }
+        let named = tables.iter_mut().map(Shared::named).collect();
+        let mut filled = fill_all(named, size, entry, &mut |line| context.say(line)).into_iter();
+        tables.retain_mut(|shared| match filled.next() {
+            Some(Err(refusal)) => {
+                let readers = shared.readers.drain(..);
+                refused.extend(readers.map(|(number, _)| (number, refusal.clone())));
+                false
+            }
+            _ => true,
+        });
         let mut seats = Vec::new();
         for (shared, (number, one)) in tables.iter().flat_map(Shared::each) {
             let number = *number;
@@ -89,7 +110,18 @@ struct Shared {
     readers: Vec<(usize, Contestant)>,
 }
 
+/// How many of `wanted` tables of so many entries are filled side by side.
+fn side_by_side(size: usize, wanted: usize) -> Result<usize, String> {
+    let most = clock::cores().len().min(wanted).max(1);
+    let fits = (2..=most).rev().find(|&tables| room_for(tables, size).is_ok());
+    fits.map_or_else(|| room_for(1, size).map(|()| 1), Ok)
+}
+
 impl Shared {
+    fn named(&mut self) -> (&str, &mut dyn Table) {
+        (&self.readers[0].1.name, &mut *self.table)
+    }
+
     fn seen_by(&self, one: &Contestant) -> Option<Seen<'_>> {
         one.shares(&self.readers[0].1, &*self.table)
     }
@@ -112,7 +144,8 @@ const TOGETHER: usize = 64_000_000;
 mod tests {
     use super::super::tables::{cuckoo, other};
     use super::*;
-    use crate::{Options, matching};
+    use crate::Options;
+    use crate::matching::{self, filled};
 
     /// As full as the paper's: a size that grows the table to twice its slots is half empty.
     #[test]
