@@ -11,7 +11,7 @@ use crate::{Card, Context, Plot, Style, Takes};
 pub static FIG3: Study = Study {
     card: &Card {
         name: "dxr/fig3",
-        takes: Takes { full_s: 8.0, quick_s: 2.0 },
+        takes: Takes { full_s: 25.0, quick_s: 2.0 },
         help: "lookup rate of D16R and D18R by threads, random and repeated keys",
         source: "DXR, figure 3",
         claim: "D18R: 117 Mlps random and 285 repeated on one core, 840 and 1,600 on eight",
@@ -52,7 +52,7 @@ pub static FIG3: Study = Study {
 pub static FIG5: Study = Study {
     card: &Card {
         name: "dxr/fig5",
-        takes: Takes { full_s: 10.0, quick_s: 2.0 },
+        takes: Takes { full_s: 80.0, quick_s: 2.0 },
         help: "lookup rate of the BSD radix tree by threads, DXR beside it",
         source: "DXR, figure 5",
         claim: "the BSD radix tree is about 40 times slower than DXR on one core and collapses on more",

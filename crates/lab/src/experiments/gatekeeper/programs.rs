@@ -53,7 +53,7 @@ const NOTES: [&str; 2] = [
 
 const CARD: Card = Card {
     name: "gatekeeper/programs",
-    takes: Takes { full_s: 60.0, quick_s: 6.0 },
+    takes: Takes { full_s: 15.0, quick_s: 6.0 },
     help: "what a packet costs that a program is asked about: compiled, interpreted, built in",
     source: "issue on policies and Grantor; study of Gatekeeper, F6",
     claim: "granted ≤ 15 ns compiled; a granted packet through it ≤ 45 core cycles more than by what is built in",

@@ -49,7 +49,7 @@ impl Experiment for Shield {
 
 const CARD: Card = Card {
     name: "gatekeeper/shield",
-    takes: Takes { full_s: 60.0, quick_s: 6.0 },
+    takes: Takes { full_s: 25.0, quick_s: 6.0 },
     help: "cycles a packet of a shield on one machine: a flood, granted flows, both",
     source: "issue on policies and Grantor",
     claim: "at 2^20: flood ≤ 230 core cycles, granted ≤ 220, as of a Gatekeeper alone",

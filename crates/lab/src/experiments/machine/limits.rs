@@ -49,7 +49,7 @@ impl Experiment for Limits {
 
 const CARD: Card = Card {
     name: "machine/limits",
-    takes: Takes { full_s: 90.0, quick_s: 3.0 },
+    takes: Takes { full_s: 120.0, quick_s: 3.0 },
     help: "memory reads of one core: dependent latency and independent rate by region size",
     source: "the roofline of every lookup",
     claim: "the footprint of the touched lines is the rate: reads overlap, but every cache level has a ceiling",

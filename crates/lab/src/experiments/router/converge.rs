@@ -80,7 +80,7 @@ impl fmt::Display for Cell {
 
 const CARD: Card = Card {
     name: "router/converge",
-    takes: Takes { full_s: 60.0, quick_s: 27.0 },
+    takes: Takes { full_s: 40.0, quick_s: 27.0 },
     help: "time from the first netlink message to the last route in the data plane",
     source: "issue on the router, point 4",
     claim: "routes reach the data plane at 200,000 a second or more while forwarding goes on",

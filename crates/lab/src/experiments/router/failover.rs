@@ -52,7 +52,7 @@ impl Experiment for Failover {
 
 const CARD: Card = Card {
     name: "router/failover",
-    takes: Takes { full_s: 180.0, quick_s: 30.0 },
+    takes: Takes { full_s: 35.0, quick_s: 30.0 },
     help: "time from a lost carrier until all traffic has moved, and until routes have followed",
     source: "issue on repairs, point 3.7",
     claim: "traffic leaves a lost port within 10 ms at 1,000,000 routes; 200 flaps change no route",

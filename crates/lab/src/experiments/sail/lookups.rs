@@ -35,7 +35,7 @@ pub static FIG3_7: Study = Study {
 pub static FIG3_8: Study = Study {
     card: &Card {
         name: "sail/fig3.8",
-        takes: Takes { full_s: 85.0, quick_s: 4.0 },
+        takes: Takes { full_s: 130.0, quick_s: 4.0 },
         help: "lookup rate with prefix-based traffic, SAIL and its rivals",
         source: "thesis, figure 3.8",
         claim: "SAIL_L is 57–68 × LC-trie, 24–27 × Tree Bitmap, 7.3–7.6 × Lulea, 4.7–5 × D18R, 1.2–1.3 × Poptrie",
@@ -92,7 +92,7 @@ pub static FIG3_9: Study = Study {
 pub static FIG3_13: Study = Study {
     card: &Card {
         name: "sail/fig3.13",
-        takes: Takes { full_s: 30.0, quick_s: 4.0 },
+        takes: Takes { full_s: 60.0, quick_s: 4.0 },
         help: "lookup rate against the share of prefixes longer than /24, SAIL_L and Poptrie",
         source: "thesis, figure 3.13",
         claim: "SAIL_L falls to 448–467, 357–380, 271–296 Mpps at 1, 5, 10 %; it is 1.5–2.8 × Poptrie",

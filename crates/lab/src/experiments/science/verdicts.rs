@@ -56,7 +56,7 @@ static STUDY: Study = Study {
 
 const CARD: Card = Card {
     name: "science/verdicts",
-    takes: Takes { full_s: 420.0, quick_s: 45.0 },
+    takes: Takes { full_s: 250.0, quick_s: 45.0 },
     help: "each paper's headline claim by way of lookup, table and traffic: where it holds and flips",
     source: "issue on the lab, point 2.5",
     claim: "a claim of a paper holds for its way to look up, its table and its traffic, not for all",
