@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A paper's figures are those of another machine: what misses a bound by less than a tenth
-//! neither holds nor fails. A goal is a bound that is reached or missed.
+//! neither holds nor fails. A goal is a bound that is reached or missed, or within noise where
+//! slices that ought to be equal differ by more than it is missed by.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,8 @@ pub enum Ruling {
     AsStated,
     /// A paper's claim: beyond the bound, the way that the claim goes.
     Stronger,
-    /// A paper's claim: beyond a bound by less than a tenth.
+    /// A paper's claim: beyond a bound by less than a tenth. A goal: missed by less than slices of
+    /// one kind differ by.
     WithinNoise,
     /// A paper's claim: it does not hold here.
     Contradicted,
@@ -102,6 +104,17 @@ impl Verdict {
         let ruling = if reached { Ruling::Reached } else { Ruling::Missed };
         let (claim, measured, bounds) = (claim.into(), measured.into(), String::new());
         Verdict { claim, bounds, measured, ruling }
+    }
+
+    /// The same, but that a goal missed by `short` is within noise where slices of one kind differ
+    /// by more than that, either way.
+    pub fn unless_noise(self, short: f64, noise: f64) -> Verdict {
+        match self.ruling {
+            Ruling::Missed if short < noise.abs() => {
+                Verdict { ruling: Ruling::WithinNoise, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// A claim that this run cannot decide, and why.
