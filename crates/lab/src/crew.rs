@@ -5,15 +5,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::slices::{Sample, Work, rounds};
+use crate::slices::{Sample, Work};
 
 /// Makes what one thread does, in that thread.
 pub type Maker<'s> = Box<dyn FnOnce() -> Box<dyn Work + 's> + Send + 's>;
-
-/// Calls `pass`, which does `ops` operations, again and again.
-pub fn pass<'s>(ops: u64, mut pass: impl FnMut() + Send + 's) -> Maker<'s> {
-    Box::new(move || Box::new(rounds(ops as usize, ops as usize, move |_, _| pass())))
-}
 
 /// Threads on the last cores of the machine. They end when it is dropped.
 pub struct Crew<'s> {
@@ -138,12 +133,15 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::slices::rounds;
 
     #[test]
     fn every_member_counts() {
         fn work<'s>() -> Maker<'s> {
-            pass(1, || {
-                std::hint::black_box((0..1000_u64).fold(1, |a, b| a ^ b));
+            Box::new(|| {
+                Box::new(rounds(1, 1, |_, _| {
+                    std::hint::black_box((0..1000_u64).fold(1, |a, b| a ^ b));
+                }))
             })
         }
         thread::scope(|scope| {

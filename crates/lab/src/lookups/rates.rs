@@ -8,9 +8,9 @@ use super::Measure;
 use super::field::{Built, Field};
 use crate::Row;
 use crate::clock;
-use crate::contest::{self, LARGEST_BURST, Stream, Subject};
+use crate::contest::{self, LARGEST_BURST, READER_BURST, Stream, Subject};
 use crate::contestants::Family;
-use crate::crew::{self, Crew, Maker};
+use crate::crew::{Crew, Maker};
 use crate::data::Traffic;
 use crate::slices::{Timing, Variant, Work, rounds};
 
@@ -159,8 +159,9 @@ fn maker<'s, A: Family>(
     seed: u64,
 ) -> Option<Maker<'s>> {
     let dsts = traffic.draw(&field.routes, field.context.pick(1 << 20, 1 << 16), 1 + seed);
-    let read = subject.reader(&dsts)?;
-    Some(crew::pass(dsts.len() as u64, read))
+    let (n, mut burst) = (dsts.len(), subject.bursts(&dsts)?);
+    let read = move |_, n: usize| (0..n.div_ceil(READER_BURST)).for_each(|_| burst());
+    Some(Box::new(move || Box::new(rounds(n, STEP, read))))
 }
 
 /// Lookups one by one, each its own call; the next does not wait for the hop.
@@ -186,6 +187,6 @@ fn chase<'s, A: Family>(subject: &'s dyn Subject<A>, dsts: &'s [A], mask: u32) -
     })
 }
 
-/// Lookups between two looks at the clock.
-const STEP: usize = 1 << 14;
+/// Lookups between two looks at the clock: whole bursts of a reader.
+const STEP: usize = 64 * READER_BURST;
 const CHASED: usize = 1 << 11;

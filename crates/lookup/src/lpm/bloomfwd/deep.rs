@@ -71,6 +71,10 @@ impl DeepWriter {
         self.table.admit()
     }
 
+    pub(super) fn is_loose(&self) -> bool {
+        self.table.is_loose()
+    }
+
     /// Sets the hop of a prefix, or with 0 removes it; returns the one before.
     /// Only a new prefix can find no room.
     pub(super) fn put<A: Addr>(

@@ -1,15 +1,17 @@
 //! What the options of an engine ask for: levels, filters, instructions.
 
 use super::MAX_PREFIXES;
-use super::expand::cost;
-use crate::Rib;
+use super::expand::{Counts, cost};
 use crate::lpm::isa::Isa;
 use crate::lpm::{Card, Options, Refusal};
+use crate::{Addr, Rib};
 
 /// The shape of a table, before it is built.
 pub(super) struct Plan {
     /// Ascending; the last is the longest length that a key can have.
     pub levels: Vec<u8>,
+    /// What chose these levels for the routes; `None` where they are what they are.
+    pub choice: Option<Choice>,
     /// Bits of the direct array, which takes what is not longer.
     pub direct: Option<u8>,
     /// False positives of each filter.
@@ -30,7 +32,7 @@ impl Plan {
     ) -> Result<(Self, Named), Refusal> {
         let (rate, isa) = (rate(card, options)?, Isa::choose(card, options)?);
         let levels = (1..=32).collect();
-        let plan = Plan { levels, direct: None, rate, equal, most_keys: 1, isa };
+        let plan = Plan { levels, choice: None, direct: None, rate, equal, most_keys: 1, isa };
         Ok((plan, hash(card, options)?))
     }
 
@@ -42,10 +44,42 @@ impl Plan {
     ) -> Result<(Self, Named), Refusal> {
         let (rate, isa) = (rate(card, options)?, Isa::choose(card, options)?);
         let (levels, direct) = (vec![24, 32], Some(20));
-        let plan = Plan { levels, direct, rate, equal: false, most_keys: 1 << 8, isa };
+        let (choice, most_keys) = (None, 1 << 8);
+        let plan = Plan { levels, choice, direct, rate, equal: false, most_keys, isa };
         admit_expansion(card, rib, &plan)?;
         Ok((plan, hash(card, options)?))
     }
+}
+
+/// Levels for the routes that there are: `n`, or as many more as keep the keys within a limit.
+#[derive(Clone, Copy)]
+pub(super) struct Choice {
+    pub n: usize,
+    /// The best `n` levels up to a length, by the prefixes of each length.
+    pub best: fn(&Counts, usize, u8) -> Vec<u8>,
+}
+
+impl Choice {
+    /// The levels for `rib`'s prefixes of up to 64 bits.
+    pub fn levels<A: Addr>(self, rib: &Rib<A>) -> Vec<u8> {
+        let (counts, limit) = (counts(rib), (KEYS_A_PREFIX * rib.len() + SPARE_KEYS) as u128);
+        let levels = (self.n..64).map(|n| (self.best)(&counts, n, 64));
+        let within = |levels: &Vec<u8>| cost(&counts, levels) <= limit;
+        levels.into_iter().find(within).unwrap_or_else(|| (1..=64).collect())
+    }
+
+    /// Whether `rib` at `levels`, chosen for routes of before, is many more keys than need be.
+    pub fn is_outgrown<A: Addr>(self, rib: &Rib<A>, levels: &[u8]) -> bool {
+        let counts = counts(rib);
+        let need = cost(&counts, &self.levels(rib));
+        cost(&counts, levels) > need + need / 4 + FEW_KEYS
+    }
+}
+
+fn counts<A: Addr>(rib: &Rib<A>) -> Counts {
+    let mut counts = [0; 129];
+    (1..=64).for_each(|len| counts[usize::from(len)] = rib.count_of_len(len) as u64);
+    counts
 }
 
 /// Refuses a table that would become too many keys.
@@ -102,3 +136,11 @@ macro_rules! with_hash {
     };
 }
 pub(super) use with_hash;
+
+/// Keys that a prefix may become on average, beside the spare ones.
+const KEYS_A_PREFIX: usize = 32;
+
+const SPARE_KEYS: usize = 1 << 16;
+
+/// Keys that are not worth a build.
+const FEW_KEYS: u128 = 512;

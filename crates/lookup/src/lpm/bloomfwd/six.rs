@@ -11,7 +11,8 @@
 //! |           | that passes; in a /64 with deep prefixes 2 for each of their lengths |
 //! | build     | the choice of levels, then the keys: 7 to 12 a prefix at 5 levels, |
 //! |           | 4 with `choice = "optimal"`                                    |
-//! | update    | a prefix's own keys; more than 65,536: built anew             |
+//! | update    | a prefix's own keys; more than 65,536, or in all a quarter more |
+//! |           | than other levels would need: built anew                      |
 //! | memory    | 20 bytes and 2.5 bits a key; the writer: a byte a filter bit  |
 //!
 //! Source: Lucchesi et al., 2018, section 4.2. The paper's DPCPE is greedy: it adds
@@ -24,9 +25,9 @@
 use std::sync::Arc;
 
 use super::MAX_PREFIXES;
-use super::expand::{Counts, cost, greedy, optimal};
+use super::expand::{greedy, optimal};
 use super::hashing::Combined;
-use super::plan::{Plan, RATE, hash, rate, with_hash};
+use super::plan::{Choice, Plan, RATE, hash, rate, with_hash};
 use super::writer::exported as build;
 use crate::lpm::isa::{self, Isa};
 use crate::lpm::{Card, Entry, Exported, Options, Refusal, Writer};
@@ -74,13 +75,11 @@ pub(in crate::lpm) fn exported(
     let n: Option<usize> = options.get(&CARD, "levels", n)?.parse().ok();
     let choice = options
         .get(&CARD, "choice", |text: &String| ["greedy", "optimal"].contains(&text.as_str()))?;
-    let levels = match n {
-        None => present(rib),
-        Some(n) if choice == "greedy" => affordable(rib, n, greedy),
-        Some(n) => affordable(rib, n, optimal),
-    };
+    let best = if choice == "greedy" { greedy } else { optimal };
+    let choice = n.map(|n| Choice { n, best });
     let plan = Plan {
-        levels,
+        levels: choice.map_or_else(|| present(rib), |choice| choice.levels(rib)),
+        choice,
         direct: None,
         rate: rate(&CARD, options)?,
         equal: false,
@@ -91,25 +90,10 @@ pub(in crate::lpm) fn exported(
     with_hash!(named, build::<u128, 2, Combined>(&CARD, rib, options, domain, &plan))
 }
 
-/// `n` levels, or as many more as keep the keys within the limit.
-fn affordable(rib: &Rib<u128>, n: usize, choose: fn(&Counts, usize, u8) -> Vec<u8>) -> Vec<u8> {
-    let mut counts = [0; 129];
-    (1..=64).for_each(|len| counts[usize::from(len)] = rib.count_of_len(len) as u64);
-    let limit = (KEYS_A_PREFIX * rib.len() + SPARE_KEYS) as u128;
-    let levels = (n..64).map(|n| choose(&counts, n, 64));
-    let within = |levels: &Vec<u8>| cost(&counts, levels) <= limit;
-    levels.into_iter().find(within).unwrap_or_else(|| (1..=64).collect())
-}
-
 /// The lengths that prefixes have, and /64, in which deep ones are marked.
 fn present(rib: &Rib<u128>) -> Vec<u8> {
     (1..=64).filter(|&len| len == 64 || rib.count_of_len(len) > 0).collect()
 }
-
-/// Keys that a prefix may become on average, beside the spare ones.
-const KEYS_A_PREFIX: usize = 32;
-
-const SPARE_KEYS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -124,12 +108,13 @@ mod tests {
 
     #[test]
     fn levels_are_as_many_as_asked_for_unless_that_costs_too_much() {
+        let choice = Choice { n: 3, best: greedy };
         let route = |i: u128, len| (crate::Prefix::covering(i << 80, len), Hop(1));
         let near: Rib<u128> = (0..1000).flat_map(|i| [48, 47, 46].map(|n| route(i, n))).collect();
-        assert_eq!(affordable(&near, 3, greedy).len(), 3);
+        assert_eq!(choice.levels(&near).len(), 3);
         // Many /33 and /48: both need levels, and 31 bits to /64 cannot be bridged.
         let far: Rib<u128> =
             (1..1000).flat_map(|i| (1..=16).map(move |n| route(i << 16, 4 * n))).collect();
-        assert!(affordable(&far, 3, greedy).len() > 3);
+        assert!(choice.levels(&far).len() > 3);
     }
 }

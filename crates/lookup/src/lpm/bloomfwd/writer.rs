@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::deep::{DeepWriter, holds_deep, id};
 use super::expand::{owned, owner};
 use super::hashing::Scheme;
-use super::plan::Plan;
+use super::plan::{Choice, Plan};
 use super::{DEEP, Direct, Key, Level, MAX_PREFIXES, Table};
 use crate::filter::{Bloom, CountingBloom};
 use crate::lpm::default_hop::DefaultHop;
@@ -29,6 +29,9 @@ struct BloomWriter<A: Addr, const W: usize, S> {
     levels: Vec<LevelWriter<W>>,
     deep: Option<DeepWriter>,
     most_keys: u64,
+    choice: Option<Choice>,
+    /// Changes until the levels are looked at again.
+    left: usize,
     done: Vec<Done<A>>,
 }
 
@@ -111,13 +114,31 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> BloomWriter<A, W, S> {
             isa: plan.isa,
             scheme: PhantomData,
         };
-        let (table, most_keys) = (Arc::new(table), plan.most_keys);
-        Ok(BloomWriter { card, table, levels, deep, most_keys, done: Vec::new() })
+        let Plan { most_keys, choice, .. } = *plan;
+        let (table, left, done) = (Arc::new(table), until_look(rib.len()), Vec::new());
+        Ok(BloomWriter { card, table, levels, deep, most_keys, choice, left, done })
     }
 
     /// The level of prefixes of `len` bits.
     fn level_of(&self, len: u8) -> Option<usize> {
         self.levels.iter().position(|level| level.from < len && len <= level.len)
+    }
+
+    /// Whether the routes have become others than the levels were chosen for: seldom looked at.
+    fn is_outgrown(&mut self, rib: &Rib<A>, changes: usize) -> bool {
+        let Some(choice) = self.choice else { return false };
+        self.left = self.left.saturating_sub(changes);
+        if self.left > 0 {
+            return false;
+        }
+        self.left = until_look(rib.len());
+        let levels: Vec<u8> = self.levels.iter().rev().map(|level| level.len).collect();
+        choice.is_outgrown(rib, &levels)
+    }
+
+    fn is_loose(&self) -> bool {
+        self.levels.iter().any(|level| level.table.is_loose())
+            || self.deep.as_ref().is_some_and(DeepWriter::is_loose)
     }
 
     fn is_direct(&self, len: u8) -> bool {
@@ -228,6 +249,9 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Writer<A> for BloomWriter<A, W, S>
         let admitted = tables.chain(self.deep.iter_mut().map(DeepWriter::admit)).collect();
         let admitted: Result<(), _> = admitted;
         admitted.map_err(|congested| self.card.refuse(congested.to_string()))?;
+        if self.is_outgrown(rib, changes.len()) {
+            return Ok(Applied::Rebuild);
+        }
         let prefixes = changes.iter().map(|change| change.prefix);
         let mut hashed = Vec::from_iter(prefixes.clone().filter(|prefix| prefix.len() > 0));
         hashed.retain(|prefix| !self.is_direct(prefix.len()));
@@ -247,7 +271,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Writer<A> for BloomWriter<A, W, S>
                 direct.paint(rib, prefix);
             }
         }
-        Ok(Applied::InPlace)
+        Ok(if self.is_loose() { Applied::Rebuild } else { Applied::InPlace })
     }
 
     fn bytes(&self) -> usize {
@@ -383,6 +407,12 @@ fn key_of<A: Addr>(number: u64, len: u8) -> A {
 fn live<const W: usize>(levels: &[LevelWriter<W>]) -> u64 {
     let live = levels.iter().enumerate().filter(|(_, level)| level.keys > 0);
     live.fold(0, |live, (i, _)| live | 1 << i)
+}
+
+/// Changes between two looks at the levels, of a table of so many prefixes: a look takes as long as
+/// some hundred of them.
+fn until_look(prefixes: usize) -> usize {
+    (prefixes / 8).max(512)
 }
 
 /// Keys for which each level has room at least.

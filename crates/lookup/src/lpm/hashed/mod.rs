@@ -15,7 +15,8 @@
 //! | find      | 2 dependent reads (a line of the index, a line or two of records) |
 //! | insert    | the bucket's block is written anew beside it, one store shows it |
 //! | change    | one store                                                    |
-//! | memory    | 8 W bytes a record, 4 a bucket, up to a quarter more after updates |
+//! | memory    | 8 W bytes a record, 4 a bucket, up to a quarter more after updates; |
+//! |           | where it is half, [`HashedWriter::is_loose`] says so         |
 //!
 //! Source: Barach and Batacharia, *Bounded index extensible hash-based IPv6
 //! address lookup method*, US 7325059, as VPP's `bihash`. We differ: a bucket's
@@ -209,6 +210,13 @@ impl<const W: usize> HashedWriter<W> {
         old
     }
 
+    /// Whether holes take more than half of what the records do: of blocks of other sizes, and
+    /// of records that are gone. A table built anew has none.
+    pub(super) fn is_loose(&self) -> bool {
+        let touched = self.table.touched.load(Ordering::Relaxed) as usize;
+        touched > self.len + self.len / 2 + FEW_BYTES / size_of::<[u64; W]>()
+    }
+
     /// Heap bytes.
     pub(super) fn bytes(&self) -> usize {
         self.space.bytes() + self.block.capacity() * size_of::<[u64; W]>()
@@ -310,6 +318,9 @@ const LEAST_BUCKETS: usize = 64;
 
 /// Records a bucket on average at which the table wants to be built anew.
 const CROWDED: usize = 4;
+
+/// Holes that are not worth a build.
+const FEW_BYTES: usize = 8 << 10;
 
 /// Places beyond four for each record: what a small table may grow to.
 const SPARE: usize = 1 << 14;

@@ -251,7 +251,9 @@ impl Writer<u128> for Merged {
         }
         self.table.reach.store(reach, Ordering::Release);
         self.count(rib);
-        Ok(if self.filters.is_crowded() { Applied::Rebuild } else { Applied::InPlace })
+        let loose = self.narrow.is_loose() || self.wide.is_loose();
+        let anew = loose || self.filters.is_crowded();
+        Ok(if anew { Applied::Rebuild } else { Applied::InPlace })
     }
 
     fn bytes(&self) -> usize {
