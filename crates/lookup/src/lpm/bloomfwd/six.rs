@@ -117,4 +117,19 @@ mod tests {
             (1..1000).flat_map(|i| (1..=16).map(move |n| route(i << 16, 4 * n))).collect();
         assert!(choice.levels(&far).len() > 3);
     }
+
+    #[test]
+    fn levels_for_other_routes_are_outgrown() {
+        let choice = Choice { n: 3, best: optimal };
+        let of = |lens: [u8; 3]| -> Rib<u128> {
+            let route = |i: u128, len| (crate::Prefix::covering(i << 90, len), Hop(1));
+            (1..3000).flat_map(|i| lens.map(|len| route(i, len))).collect()
+        };
+        let (before, now) = (of([36, 48, 64]), of([33, 44, 60]));
+        let levels = choice.levels(&before);
+        assert_eq!(levels, [36, 48, 64]);
+        assert!(!choice.is_outgrown(&before, &levels));
+        assert!(choice.is_outgrown(&now, &levels));
+        assert!(!choice.is_outgrown(&now, &choice.levels(&now)));
+    }
 }

@@ -452,4 +452,26 @@ mod tests {
         }
         assert!(inside.iter().all(|&(hash, key)| writer.get(hash, &[u64::from(key) << 32]) == 0));
     }
+
+    #[test]
+    fn holes_make_a_table_loose() {
+        let domain = Domain::new();
+        let record = |key: u32| (murmur3_32(key, 0), [u64::from(key) << 32 | 1]);
+        let records: Vec<_> = (0..4000).map(record).collect();
+        let mut writer = HashedWriter::<1>::build(&domain, &records).unwrap();
+        assert!(!writer.is_loose());
+        // Other keys take the places of those that go, but for what is lost between them.
+        for (old, new) in (0..4000).zip(4000..) {
+            let (hash, key) = record(old);
+            assert_eq!(writer.remove(hash, &[key[0] & !1]), 1);
+            let (hash, key) = record(new);
+            writer.set(hash, &[key[0] & !1], 1).unwrap();
+        }
+        assert!(!writer.is_loose());
+        for gone in 4000..7000 {
+            let (hash, key) = record(gone);
+            writer.remove(hash, &[key[0] & !1]);
+        }
+        assert!(writer.is_loose());
+    }
 }

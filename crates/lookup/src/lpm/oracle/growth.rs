@@ -36,8 +36,9 @@ impl<A: Addr> Suite<A> {
                 // Also of a table that starts anew where an arena is full.
                 now = now.max(bytes(&built));
             }
-            rebuilt += u32::from(self.apply(&mut built, &changes) == Applied::Rebuild);
-            if begun.elapsed() > patience || rebuilt > MANY_BUILDS {
+            rebuilt += u64::from(self.apply(&mut built, &changes) == Applied::Rebuild);
+            // An engine that is built anew for most changes needs no more.
+            if begun.elapsed() > patience || rebuilt > MANY_BUILDS + round / 8 {
                 break;
             }
         }
@@ -120,8 +121,7 @@ fn long<A: Addr>(prefix: &Prefix<A>, most: u8) -> Prefix<A> {
     Prefix::covering(prefix.first(), prefix.len().clamp(least, most))
 }
 
-/// An engine that is built anew for each change needs no more.
-const MANY_BUILDS: u32 = 60;
+const MANY_BUILDS: u64 = 60;
 
 const A_WHILE: Duration = Duration::from_secs(3);
 const A_LONG_WHILE: Duration = Duration::from_secs(600);
