@@ -132,8 +132,8 @@ checked() {
 
 # Tables that change while they are read, for a share of MINUTES each.
 stress() {
-	LOOKUP_STRESS_SECONDS=$((MINUTES * 60 / 8)) cargo test --release -p lookup --lib \
-		what_stays_is_found outlives_two_publishers -- --test-threads=1
+	LOOKUP_STRESS_SECONDS=$((MINUTES * 60 / 8)) cargo test --release -p lookup --lib -- \
+		what_stays_is_found outlives_two_publishers --test-threads=1
 }
 
 # What forwarding and a shield take of instructions a packet, by callgrind, and the bounds of that.

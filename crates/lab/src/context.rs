@@ -1,6 +1,8 @@
 //! What a running experiment has at hand: the options, the machine, the plan of
 //! its slices, and the memory of what an interrupted run had already measured.
 
+mod partial;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
-
 use crate::clock;
 use crate::data::{Table, Updates, short_name};
 use crate::machine::{self, Machine};
-use crate::record::{file_stem, write_whole};
 use crate::slices::{self, Plan, Timing, Variant};
 use crate::{Error, Record, Row, Verdict};
+
+pub use partial::Found;
+use partial::Partial;
 
 /// How experiments are run.
 #[derive(Clone, Debug)]
@@ -65,23 +67,10 @@ pub struct Context {
     /// Parts that were left out of the experiment for that.
     left_out: Vec<String>,
     partial: Partial,
-}
-
-/// What an interrupted run left: finished cells, and what they depend on.
-#[derive(Default, Deserialize, Serialize)]
-struct Partial {
-    machine: Machine,
-    #[serde(default)]
-    build: String,
-    quick: bool,
-    tables: Vec<String>,
-    #[serde(default)]
-    hops: u32,
-    /// Seconds that the finished cells took, in all runs.
-    #[serde(default)]
-    took_s: f64,
-    data: BTreeMap<String, String>,
-    cells: BTreeMap<String, Vec<Row>>,
+    /// Experiments of this run that are still to be measured, after this one.
+    ahead: Vec<&'static str>,
+    /// Seconds that were spent for them.
+    for_others_s: f64,
 }
 
 impl Context {
@@ -102,6 +91,8 @@ impl Context {
             ends: None,
             left_out: Vec::new(),
             partial: Partial::default(),
+            ahead: Vec::new(),
+            for_others_s: 0.0,
         }
     }
 
@@ -397,31 +388,20 @@ impl Context {
         named.chain(updates).collect()
     }
 
-    /// Starts an experiment, taking up what an interrupted run left.
-    pub(crate) fn start(&mut self, experiment: &'static str) -> Result<(), Error> {
+    /// Starts an experiment, taking up what an interrupted run left, or one before it measured
+    /// for it; `ahead` are those of this run that come after it.
+    pub(crate) fn start(
+        &mut self,
+        experiment: &'static str,
+        ahead: Vec<&'static str>,
+    ) -> Result<(), Error> {
         (self.experiment, self.started) = (experiment, Instant::now());
-        self.slices.set((0, 0, 0));
+        (self.ahead, self.for_others_s) = (ahead, 0.0);
         self.left_out.clear();
         fs::create_dir_all(self.out()).map_err(Error::file(self.out()))?;
-        let found = fs::read_to_string(self.partial_path()).ok();
-        let found = found.and_then(|text| serde_json::from_str::<Partial>(&text).ok());
-        let fits = |p: &Partial| {
-            p.machine.is_same(&self.machine)
-                && p.build == machine::build()
-                && p.quick == self.options.quick
-                && p.tables == self.asked()
-                && p.hops == self.options.hops
-                && self.is_of_asked(&p.data)
-        };
-        self.partial = found.filter(fits).unwrap_or_else(|| Partial {
-            machine: self.machine.clone(),
-            build: machine::build().into(),
-            quick: self.options.quick,
-            tables: self.asked(),
-            hops: self.options.hops,
-            ..Partial::default()
-        });
+        self.partial = self.partial_of(experiment);
         (self.data, self.before_s) = (self.partial.data.clone(), self.partial.took_s);
+        self.slices.set(self.partial.slices);
         if !self.partial.cells.is_empty() {
             self.say(&format!(
                 "{experiment}: {} parts are there already",
@@ -433,26 +413,13 @@ impl Context {
 
     /// Ends an experiment whose record is written.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
-        let path = self.partial_path();
+        let path = self.partial_path(self.experiment);
         if path.exists() { fs::remove_file(&path).map_err(Error::file(path)) } else { Ok(()) }
     }
 
     /// Seconds so far, those of the interrupted runs whose cells were taken up included.
     fn took_s(&self) -> f64 {
-        self.before_s + self.started.elapsed().as_secs_f64()
-    }
-
-    fn keep(&mut self) -> Result<(), Error> {
-        self.partial.data = self.data.clone();
-        self.partial.took_s = self.took_s();
-        let path = self.partial_path();
-        let text = serde_json::to_string(&self.partial)
-            .map_err(|source| Error::Record { path: path.clone(), source })?;
-        write_whole(&path, &text)
-    }
-
-    fn partial_path(&self) -> PathBuf {
-        self.out().join(format!("{}.partial", file_stem(self.experiment)))
+        self.before_s + self.started.elapsed().as_secs_f64() - self.for_others_s
     }
 }
 

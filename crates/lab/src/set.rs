@@ -65,7 +65,9 @@ pub fn run<E: From<Error>>(
         let left = clock_text(progress.left());
         context.say(&format!("{} of {}: {name}, {left} left", i + 1, experiments.len()));
         let start = Instant::now();
-        let outcome = match one(*experiment, context) {
+        let later = experiments[i + 1..].iter().map(|experiment| experiment.card().name);
+        let ahead = later.filter(|name| again || context.done(name).is_none()).collect();
+        let outcome = match one(*experiment, context, ahead) {
             Ok((record, path)) => Outcome::Ran(record, path),
             Err(error) => Outcome::Failed(error),
         };
@@ -75,8 +77,12 @@ pub fn run<E: From<Error>>(
     Ok(())
 }
 
-/// Runs one experiment and writes its record.
-fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, PathBuf), Error> {
+/// Runs one experiment and writes its record; those `ahead` come later.
+fn one(
+    experiment: &dyn Experiment,
+    context: &mut Context,
+    ahead: Vec<&'static str>,
+) -> Result<(Record, PathBuf), Error> {
     let name = experiment.card().name;
     if let Some(table) = context.given().first().filter(|_| !experiment.takes_tables(context)) {
         let why = "measures no table of routes that is given to it";
@@ -88,7 +94,7 @@ fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, Pa
     if !context.has_time_for(Duration::ZERO) {
         return Err(Error::Missing { experiment: name, what: "more time".into() });
     }
-    context.start(name)?;
+    context.start(name, ahead)?;
     // A set of experiments runs for an hour: one that panics must not end the others.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));
     let panicked = |_| Err(Error::Wrong { experiment: name, what: "it panicked".into() });

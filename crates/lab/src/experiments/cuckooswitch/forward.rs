@@ -5,8 +5,8 @@ use std::thread;
 
 use super::super::switch::access;
 use super::forwarder::{Forwarder, How, station};
-use super::sizes::{Seat, TOO_LONG, in_turns, is_large, sizes};
-use super::tables::{Entrant, STEPS, cuckoo, other};
+use super::sizes::{self, Entrant, InTables, Seat, TOO_LONG, Turn, is_large};
+use super::tables::{STEPS, cuckoo, other};
 use crate::contestants;
 use crate::crew::{Crew, Maker};
 use crate::data::Rng;
@@ -23,7 +23,8 @@ pub struct Table2;
 /// Figures 8 and 9: the forwarder with several tables.
 pub struct Forwarding {
     card: &'static Card,
-    entrants: fn() -> Vec<Competitor>,
+    /// Of bursts of the ports, or of one frame.
+    entrants: fn() -> Vec<Entrant>,
     /// The router's own switch takes part, and ports without lookups.
     beside: bool,
     claims: &'static [Claim],
@@ -32,11 +33,6 @@ pub struct Forwarding {
 
 /// Figure 10: updates.
 pub struct Fig10;
-
-struct Competitor {
-    entrant: Entrant,
-    single: bool,
-}
 
 /// Figure 8: the factor analysis.
 pub static FIG8: Forwarding = Forwarding {
@@ -56,9 +52,9 @@ pub static FIG8: Forwarding = Forwarding {
                 other => other,
             });
             let name = name.replace("batches of 14", "dynamic batches");
-            burst(cuckoo(&name, &dynamic.collect::<Vec<_>>()))
+            cuckoo(&name, &dynamic.collect::<Vec<_>>())
         });
-        steps.chain([burst(other("mac-table", "mac-table"))]).collect()
+        steps.chain([other("mac-table", "mac-table")]).collect()
     },
     beside: true,
     claims: &[
@@ -109,16 +105,14 @@ pub static FIG9: Forwarding = Forwarding {
         plots: &[RATE],
     },
     entrants: || {
-        let mut entrants =
-            vec![burst(cuckoo("cuckoo", &[])), burst(other("mac-table", "mac-table"))];
-        for name in ["hashbrown-fx", "rte_hash"] {
-            entrants.push(burst(rival(name, name)));
-        }
-        entrants.push(Competitor {
-            single: true,
-            entrant: rival("hashbrown-fx", "hashbrown-fx, one by one"),
-        });
-        entrants
+        let one_by_one = rival("hashbrown-fx", "hashbrown-fx, one by one");
+        vec![
+            cuckoo("cuckoo", &[]),
+            other("mac-table", "mac-table"),
+            rival("hashbrown-fx", "hashbrown-fx"),
+            rival("rte_hash", "rte_hash"),
+            Entrant { burst: 1, ..one_by_one },
+        ]
     },
     beside: false,
     claims: &[
@@ -189,81 +183,67 @@ impl Experiment for Forwarding {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let sizes = sizes(context);
-        let rows = context
-            .cells(sizes.iter().copied(), |context, size| Ok(self.measure(context, *size)))?;
+        let rows = sizes::run(context, self)?;
         let verdicts = self.judge(&rows);
         let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
         Ok(context.record(rows, verdicts, notes))
     }
 }
 
-impl Forwarding {
-    fn measure(&self, context: &mut Context, size: usize) -> Vec<Row> {
-        clock::cores().last().map(|&core| clock::pin(core));
-        let (mut names, mut contestants) = (Vec::new(), Vec::new());
-        for Competitor { entrant, single } in (self.entrants)() {
-            let name = entrant.labels.first().map_or(String::new(), |(_, name)| name.clone());
-            names.push((name, single));
-            contestants.push(entrant.contestant);
-        }
-        let (keys, values) = matching::keys_of(size, station, 1 << 16, 0, 1);
-        let (mut rows, large) = (Vec::new(), is_large(size));
-        let table = (size, station as fn(usize) -> Entry);
-        let refused = in_turns(context, contestants, table, (&keys, &values), |context, seats| {
-            let named = |seat: &Seat<'_>| {
-                let (name, single) = &names[seat.number];
-                let find = seat.seen.finder();
-                (name.clone(), if *single { How::Single(find) } else { How::Burst(find) })
-            };
-            let all = seats.iter().map(named).collect();
-            rows.extend(forward(context, size, all, self.beside && !large));
-        });
-        if large && self.beside {
-            rows.extend(forward(context, size, Vec::new(), true));
-        }
-        let noted =
-            |(number, refusal): (usize, String)| row(&names[number].0, size).noting(refusal);
-        rows.extend(refused.into_iter().map(noted));
-        rows
+impl InTables for Forwarding {
+    fn named(&self) -> &'static Card {
+        self.card
+    }
+
+    fn entrants(&self) -> Vec<Entrant> {
+        (self.entrants)()
+    }
+
+    fn turn(&self, context: &mut Context, turn: &Turn<'_>) -> Vec<Row> {
+        let forwarding = |seat: &Seat<'_>| {
+            let find = seat.seen.finder();
+            (seat.row.clone(), if seat.burst == 1 { How::Single(find) } else { How::Burst(find) })
+        };
+        let all = turn.seats.iter().map(forwarding).collect();
+        forward(context, turn.size, all, self.beside && !is_large(turn.size))
+    }
+
+    fn alone(&self, context: &mut Context, size: usize) -> Vec<Row> {
+        if self.beside { forward(context, size, Vec::new(), true) } else { Vec::new() }
     }
 }
 
-fn row(name: &str, size: usize) -> Row {
-    Row::new([("engine", name.to_string()), ("entries", size.to_string())])
-}
-
-/// What forwards by each of `all`, by name, in turn; `beside` them the ports alone and our switch.
-fn forward(context: &Context, size: usize, mut all: Vec<(String, How)>, beside: bool) -> Vec<Row> {
+/// What forwards by each of `all`, as its row names it, in turn; `beside` them the ports alone and
+/// our switch.
+fn forward(context: &Context, size: usize, all: Vec<(Row, How)>, beside: bool) -> Vec<Row> {
     let (mut rows, mut variants) = (Vec::new(), Vec::new());
-    if beside {
-        all.push(("ports alone".into(), How::Raw));
-    }
-    for (name, how) in all {
-        match Forwarder::new(how, size, 64) {
-            Ok(forwarder) => variants.push(Variant::new(name, forwarder)),
-            Err(reason) => rows.push(row(&name, size).noting(reason)),
-        }
+    let named =
+        |name: &str| Row::new([("engine", name.to_string()), ("entries", size.to_string())]);
+    let alone = beside.then(|| (named("ports alone"), How::Raw));
+    for (row, how) in all.into_iter().chain(alone) {
+        let forwarder = Forwarder::new(how, size, 64);
+        rows.push((row, forwarder.as_ref().err().cloned()));
+        variants.extend(forwarder.ok().map(|forwarder| Variant::new("", forwarder)));
     }
     if beside {
         let switch = match is_large(size) {
             true => Err(TOO_LONG.into()),
             false => access(size as u64),
         };
-        match switch {
-            Ok(bed) => variants.push(Variant::new("our switch", bed)),
-            Err(reason) => rows.push(row("our switch", size).noting(reason)),
-        }
+        rows.push((named("our switch"), switch.as_ref().err().cloned()));
+        variants.extend(switch.ok().map(|bed| Variant::new("", bed)));
     }
-    for timing in context.measure(&mut variants) {
-        let row = row(&timing.name, size);
-        rows.push(if timing.checksum.is_none() {
-            row.noting("frames were lost, or not found")
-        } else {
-            row.with("rate_mpps", timing.rate.scaled(1e-6)).with("cycles", timing.cycles)
-        });
-    }
-    rows
+    let mut timings = context.measure(&mut variants).into_iter();
+    let timed = |(row, refusal): (Row, Option<String>)| match refusal {
+        Some(reason) => row.noting(reason),
+        None => match timings.next().filter(|timing| timing.checksum.is_some()) {
+            None => row.noting("frames were lost, or not found"),
+            Some(timing) => {
+                row.with("rate_mpps", timing.rate.scaled(1e-6)).with("cycles", timing.cycles)
+            }
+        },
+    };
+    rows.into_iter().map(timed).collect()
 }
 
 impl Experiment for Fig10 {
@@ -384,10 +364,6 @@ fn known(contestant: &Contestant, size: usize) -> Result<Box<dyn Table>, String>
         return Err("wrong answers".into());
     }
     Ok(table)
-}
-
-fn burst(entrant: Entrant) -> Competitor {
-    Competitor { entrant, single: false }
 }
 
 fn rival(name: &str, label: &str) -> Entrant {

@@ -152,10 +152,10 @@ fn destination(packet: &Owned) -> Key {
     Key::of(mac, DOMAIN)
 }
 
-/// The entry numbered `i` as a switch has it: one domain, two ports.
+/// The entry numbered `i` as a switch has it: one domain; the lowest bit of its value is its port.
 pub(super) fn station(i: usize) -> Entry {
-    let (key, _) = matching::entry(i);
-    (Key::new(key.mac(), DOMAIN), (i % 2) as u16)
+    let (key, value) = matching::entry(i);
+    (Key::new(key.mac(), DOMAIN), value)
 }
 
 const DOMAIN: u16 = 1;

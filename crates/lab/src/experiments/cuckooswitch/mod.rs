@@ -14,3 +14,7 @@ experiments! {
 
 mod forwarder;
 mod sizes;
+
+/// Those that look up in the same tables.
+const FIGURES: [&dyn sizes::InTables; 6] =
+    [&tables::FIG5, &tables::FIG6, &tables::FIG7, &tables::TABLE3, &forward::FIG8, &forward::FIG9];

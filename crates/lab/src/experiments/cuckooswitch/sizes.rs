@@ -4,15 +4,83 @@
 //!  996,147 ─ 7,969,177 ─ 31,876,710     95 % of 2^20, 2^23, 2^25 slots: all tables side by
 //!                                       side, all entrants in turns
 //!  255,013,683 ─ 1,000,000,000          tables of ours, as many side by side as there are
-//!                                       cores to fill them and as memory allows
+//!                                       cores to fill them and as memory allows; each is
+//!                                       filled once for all figures of a run
 //! ```
 
-use crate::matching::{Contestant, Entry, Seen, Table, fill_all, room_for};
-use crate::{Context, clock};
+use lookup::exact::Key;
 
-/// Entries of the tables of a figure.
-pub(super) fn sizes(context: &Context) -> &'static [usize] {
-    context.pick(ALL, &ALL[..2])
+use super::FIGURES;
+use super::forwarder::station;
+use crate::context::Found;
+use crate::matching::{self, Contestant, Seen, Table, fill_all, room_for};
+use crate::{Card, Context, Error, Row, clock};
+
+/// A figure that looks up in such tables.
+pub(super) trait InTables: Sync {
+    fn named(&self) -> &'static Card;
+
+    /// Those that take turns.
+    fn entrants(&self) -> Vec<Entrant>;
+
+    /// The rows of `seats` in their order, and behind them those of what else takes turns with them.
+    fn turn(&self, context: &mut Context, turn: &Turn<'_>) -> Vec<Row>;
+
+    /// What else there is, where tables are too large for all to take turns.
+    fn alone(&self, context: &mut Context, size: usize) -> Vec<Row> {
+        let _ = (context, size);
+        Vec::new()
+    }
+}
+
+/// One that takes part.
+pub(super) struct Entrant {
+    pub contestant: Result<Contestant, String>,
+    /// Lookups at once.
+    pub burst: usize,
+    pub labels: Vec<(&'static str, String)>,
+}
+
+/// Those of a figure whose tables are there.
+pub(super) struct Turn<'t> {
+    /// Entries of each table.
+    pub size: usize,
+    pub seats: Vec<Seat<'t>>,
+    /// In the tables.
+    pub keys: &'t [Key],
+    /// Of what they find.
+    pub checksum: u64,
+}
+
+/// One of them.
+pub(super) struct Seat<'t> {
+    /// What it looks up in.
+    pub seen: Seen<'t>,
+    /// Of the table; `None` where it does not say.
+    pub bytes: Option<usize>,
+    pub burst: usize,
+    /// Its row, which has no figures yet.
+    pub row: Row,
+}
+
+/// The rows of `figure` with tables of each size.
+pub(super) fn run(context: &mut Context, figure: &dyn InTables) -> Result<Vec<Row>, Error> {
+    let sizes = context.pick(ALL, &ALL[..2]);
+    context.cells(sizes.iter().copied(), |context, &size| {
+        let (mut figures, cell) = (vec![figure], size.to_string());
+        if is_large(size) {
+            let later = |other: &&dyn InTables| context.lacks(other.named().name, &cell);
+            figures.extend(FIGURES.into_iter().filter(later));
+        }
+        let found = measure(context, &figures, size);
+        let mut each = figures.iter().zip(found);
+        let own = each.next().map(|(_, found)| found).unwrap_or_default();
+        context.count(&own);
+        for (other, found) in each {
+            context.hand_on(other.named().name, &cell, found)?;
+        }
+        Ok(own.rows)
+    })
 }
 
 /// Whether tables of so many entries are not all built side by side.
@@ -20,94 +88,167 @@ pub(super) fn is_large(size: usize) -> bool {
     size > TOGETHER
 }
 
-/// One of those that take turns.
-pub(super) struct Seat<'t> {
-    /// Its number among the contestants.
-    pub number: usize,
-    /// What it looks up in.
-    pub seen: Seen<'t>,
-    /// Of the table; `None` where it does not say.
-    pub bytes: Option<usize>,
-}
-
-/// Keys, and what each is to find.
-pub(super) type Sought<'k> = (&'k [lookup::exact::Key], &'k [u16]);
-
-/// Fills the tables of `contestants`, one for all those that read the same, and hands `each`
-/// the context and those that take turns; returns who cannot take part, and why.
-pub(super) fn in_turns(
-    context: &mut Context,
-    contestants: Vec<Result<Contestant, String>>,
-    (size, entry): (usize, fn(usize) -> Entry),
-    (keys, want): Sought<'_>,
-    mut each: impl FnMut(&mut Context, &[Seat<'_>]),
-) -> Vec<(usize, String)> {
-    let (mut waiting, mut refused) = (Vec::new(), Vec::new());
-    for (number, contestant) in contestants.into_iter().enumerate() {
-        match contestant {
-            Ok(one) if is_large(size) && !one.ours => refused.push((number, TOO_LONG.into())),
-            Ok(one) => waiting.push((number, one)),
-            Err(refusal) => refused.push((number, refusal)),
+/// Fills the tables of all `figures`, one for all those that read the same, and has each
+/// figure measured in them.
+fn measure(context: &mut Context, figures: &[&dyn InTables], size: usize) -> Vec<Found> {
+    clock::cores().last().map(|&core| clock::pin(core));
+    let draws = context.pick(1 << 22, 1 << 19);
+    let (keys, values) = matching::keys_of(size, station, draws, 0, 1);
+    let checksum = matching::checksum(&values);
+    let mut parts: Vec<Part> = figures.iter().map(|_| Part::default()).collect();
+    let mut waiting = Vec::new();
+    for (part, figure) in figures.iter().enumerate() {
+        for (number, entrant) in figure.entrants().into_iter().enumerate() {
+            let Entrant { contestant, burst, labels } = entrant;
+            let mut row = Row::new([("entries", size.to_string())]);
+            row.labels.extend(labels.into_iter().map(|(name, value)| (name.to_string(), value)));
+            match contestant {
+                Ok(one) if is_large(size) && !one.ours => parts[part].refuse(number, row, TOO_LONG),
+                Ok(contestant) => waiting.push(Reader { part, number, burst, row, contestant }),
+                Err(refusal) => parts[part].refuse(number, row, &refusal),
+            }
         }
     }
     let most = match is_large(size) {
         true => side_by_side(size, waiting.len()),
         false => Ok(waiting.len()),
     };
-    let most = match most {
-        Ok(most) => most,
-        Err(refusal) => {
-            let none = waiting.into_iter().map(|(number, _)| (number, refusal.clone()));
-            return refused.into_iter().chain(none).collect();
-        }
-    };
     while !waiting.is_empty() {
-        let (mut tables, mut later) = (Vec::<Shared>::new(), Vec::new());
-        for (number, one) in waiting {
-            if let Some(shared) = tables.iter_mut().find(|shared| shared.seen_by(&one).is_some()) {
-                shared.readers.push((number, one));
-            } else if tables.len() >= most {
-                later.push((number, one));
-            } else {
-                match one.build(size) {
-                    Ok(table) => tables.push(Shared { table, readers: vec![(number, one)] }),
-                    Err(refusal) => refused.push((number, refusal)),
-                }
+        let (tables, refused) = match &most {
+            Ok(most) => filled(context, &mut waiting, *most, size),
+            Err(refusal) => {
+                (Vec::new(), waiting.drain(..).map(|reader| (reader, refusal.clone())).collect())
+            }
+        };
+        for (reader, refusal) in refused {
+            parts[reader.part].refuse(reader.number, reader.row, &refusal);
+        }
+        for (number, (figure, part)) in figures.iter().zip(&mut parts).enumerate() {
+            let seats = seats(&tables, number, (&keys, &values), part);
+            if !seats.is_empty() {
+                let (numbers, seats): (Vec<_>, Vec<_>) = seats.into_iter().unzip();
+                let turn = Turn { size, seats, keys: &keys, checksum };
+                let found = context.found(|context| figure.turn(context, &turn));
+                part.found.add(&found);
+                let behind = numbers.into_iter().chain(std::iter::repeat(usize::MAX));
+                part.rows.extend(behind.zip(found.rows));
             }
         }
-        let named = tables.iter_mut().map(Shared::named).collect();
-        let mut filled = fill_all(named, size, entry, &mut |line| context.say(line)).into_iter();
-        tables.retain_mut(|shared| match filled.next() {
-            Some(Err(refusal)) => {
-                let readers = shared.readers.drain(..);
-                refused.extend(readers.map(|(number, _)| (number, refusal.clone())));
-                false
-            }
-            _ => true,
-        });
-        let mut seats = Vec::new();
-        for (shared, (number, one)) in tables.iter().flat_map(Shared::each) {
-            let number = *number;
-            let seen = shared.seen_by(one).expect("it was there a moment ago");
-            let right = seen.stream(keys).answers() == want;
-            match right {
-                true => seats.push(Seat { number, seen, bytes: shared.table.bytes() }),
-                false => refused.push((number, "wrong answers".into())),
-            }
-        }
-        seats.sort_by_key(|seat| seat.number);
-        if !seats.is_empty() {
-            each(context, &seats);
-        }
-        waiting = later;
     }
-    refused
+    let ended = |(figure, part): (&&dyn InTables, Part)| {
+        let Part { mut rows, mut found } = part;
+        rows.sort_by_key(|(number, _)| *number);
+        found.rows = rows.into_iter().map(|(_, row)| row).collect();
+        if is_large(size) {
+            let alone = context.found(|context| figure.alone(context, size));
+            found.add(&alone);
+            found.rows.extend(alone.rows);
+        }
+        found
+    };
+    figures.iter().zip(parts).map(ended).collect()
 }
 
-/// A table, and those that read it, by their numbers; the first has made it.
+/// Those of a figure who read `tables` and find `values` there, by number.
+fn seats<'t>(
+    tables: &'t [Shared],
+    figure: usize,
+    (keys, values): (&[Key], &[u16]),
+    part: &mut Part,
+) -> Vec<(usize, Seat<'t>)> {
+    let mut seats = Vec::new();
+    for (shared, reader) in tables.iter().flat_map(|shared| shared.readers(figure)) {
+        let seen = shared.seen_by(reader).expect("it was there a moment ago");
+        let right = seen.stream(keys).answers() == values;
+        let (bytes, row) = (shared.table.bytes(), reader.row.clone());
+        match right {
+            true => seats.push((reader.number, Seat { seen, bytes, burst: reader.burst, row })),
+            false => part.refuse(reader.number, row, "wrong answers"),
+        }
+    }
+    seats.sort_by_key(|(number, _)| *number);
+    seats
+}
+
+/// What is there of a figure.
+#[derive(Default)]
+struct Part {
+    /// By the numbers of the entrants.
+    rows: Vec<(usize, Row)>,
+    found: Found,
+}
+
+impl Part {
+    fn refuse(&mut self, number: usize, row: Row, refusal: &str) {
+        self.rows.push((number, row.noting(refusal)));
+    }
+}
+
+/// An entrant that waits for its table, or has it.
+struct Reader {
+    /// Its figure, and its number there.
+    part: usize,
+    number: usize,
+    burst: usize,
+    row: Row,
+    contestant: Contestant,
+}
+
+/// A table, and those that read it; the first has made it.
 struct Shared {
     table: Box<dyn Table>,
-    readers: Vec<(usize, Contestant)>,
+    readers: Vec<Reader>,
+}
+
+/// Readers, and why they have no table.
+type Refused = Vec<(Reader, String)>;
+
+/// `most` tables at most for those of `waiting` who read them, filled.
+fn filled(
+    context: &mut Context,
+    waiting: &mut Vec<Reader>,
+    most: usize,
+    size: usize,
+) -> (Vec<Shared>, Refused) {
+    let (mut tables, mut refused) = (Vec::<Shared>::new(), Vec::new());
+    for reader in std::mem::take(waiting) {
+        if let Some(shared) = tables.iter_mut().find(|shared| shared.seen_by(&reader).is_some()) {
+            shared.readers.push(reader);
+        } else if tables.len() >= most {
+            waiting.push(reader);
+        } else {
+            match reader.contestant.build(size) {
+                Ok(table) => tables.push(Shared { table, readers: vec![reader] }),
+                Err(refusal) => refused.push((reader, refusal)),
+            }
+        }
+    }
+    let named = tables.iter_mut().map(Shared::named).collect();
+    let mut filled = fill_all(named, size, station, &mut |line| context.say(line)).into_iter();
+    tables.retain_mut(|shared| match filled.next() {
+        Some(Err(refusal)) => {
+            refused.extend(shared.readers.drain(..).map(|reader| (reader, refusal.clone())));
+            false
+        }
+        _ => true,
+    });
+    (tables, refused)
+}
+
+impl Shared {
+    fn named(&mut self) -> (&str, &mut dyn Table) {
+        (&self.readers[0].contestant.name, &mut *self.table)
+    }
+
+    fn seen_by(&self, reader: &Reader) -> Option<Seen<'_>> {
+        reader.contestant.shares(&self.readers[0].contestant, &*self.table)
+    }
+
+    /// Those of a figure.
+    fn readers(&self, part: usize) -> impl Iterator<Item = (&Shared, &Reader)> {
+        let readers = self.readers.iter().filter(move |reader| reader.part == part);
+        readers.map(move |reader| (self, reader))
+    }
 }
 
 /// How many of `wanted` tables of so many entries are filled side by side.
@@ -115,20 +256,6 @@ fn side_by_side(size: usize, wanted: usize) -> Result<usize, String> {
     let most = clock::cores().len().min(wanted).max(1);
     let fits = (2..=most).rev().find(|&tables| room_for(tables, size).is_ok());
     fits.map_or_else(|| room_for(1, size).map(|()| 1), Ok)
-}
-
-impl Shared {
-    fn named(&mut self) -> (&str, &mut dyn Table) {
-        (&self.readers[0].1.name, &mut *self.table)
-    }
-
-    fn seen_by(&self, one: &Contestant) -> Option<Seen<'_>> {
-        one.shares(&self.readers[0].1, &*self.table)
-    }
-
-    fn each(&self) -> impl Iterator<Item = (&Shared, &(usize, Contestant))> {
-        self.readers.iter().map(move |reader| (self, reader))
-    }
 }
 
 /// Why a rival has no table of so many.
@@ -142,21 +269,44 @@ const TOGETHER: usize = 64_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::super::tables::{cuckoo, other};
     use super::*;
     use crate::Options;
-    use crate::matching::{self, filled};
 
     /// As full as the paper's: a size that grows the table to twice its slots is half empty.
     #[test]
     fn tables_are_as_full_as_the_papers() {
         let contestant = cuckoo("", &[]).contestant.expect("it is listed");
-        let (table, _) = filled(&contestant, ALL[0], matching::entry, &mut |_| ()).unwrap();
+        let (table, _) =
+            matching::filled(&contestant, ALL[0], matching::entry, &mut |_| ()).unwrap();
         let bytes = table.bytes().expect("it says") as f64 / ALL[0] as f64;
         assert!(bytes < 8.6, "{bytes} bytes an entry");
         for &size in ALL {
             let load = size as f64 / ((size as f64 / 0.951).log2().ceil()).exp2();
             assert!((0.93..=0.9501).contains(&load), "{size}: {load}");
+        }
+    }
+
+    /// A figure that keeps which bursts took turns, and whether in a whole table.
+    struct Made(fn() -> Vec<Entrant>, Mutex<Vec<Vec<(usize, bool)>>>);
+
+    impl InTables for Made {
+        fn named(&self) -> &'static Card {
+            unreachable!()
+        }
+
+        fn entrants(&self) -> Vec<Entrant> {
+            self.0()
+        }
+
+        fn turn(&self, _: &mut Context, turn: &Turn<'_>) -> Vec<Row> {
+            let whole = |seat: &Seat<'_>| (seat.burst, matches!(seat.seen, Seen::Whole(_)));
+            self.1.lock().unwrap().push(turn.seats.iter().map(whole).collect());
+            let rows =
+                turn.seats.iter().map(|seat| seat.row.clone().with("burst", seat.burst as f64));
+            rows.chain([Row::new([("engine", "beside")])]).collect()
         }
     }
 
@@ -170,34 +320,30 @@ mod tests {
             engines: Vec::new(),
             hops: 1,
         };
-        let mut context = Context::new(options, |_| ());
-        let of = |contestant: super::super::tables::Entrant| contestant.contestant;
-        let contestants = vec![
-            of(cuckoo("", &[("batch", "1")])),
-            of(other("mac-table", "")),
-            Err("none".into()),
-            of(cuckoo("", &[("order", "atomic")])),
-            of(cuckoo("", &[("pages", "small")])),
-        ];
-        let (keys, mut want) = matching::keys_of(10_000, matching::entry, 500, 0, 1);
-        let mut turns: Vec<Vec<(usize, bool)>> = Vec::new();
-        let refused = in_turns(
-            &mut context,
-            contestants,
-            (10_000, matching::entry),
-            (&keys, &want),
-            |_, seats| {
-                let whole = |seat: &Seat<'_>| matches!(seat.seen, Seen::Whole(_));
-                turns.push(seats.iter().map(|seat| (seat.number, whole(seat))).collect());
+        let mut context = Context::new(options, |_| {});
+        let first = Made(
+            || {
+                let none = Entrant { contestant: Err("none".into()), ..other("mac-table", "none") };
+                let mac = Entrant { burst: 2, ..other("mac-table", "mac") };
+                let small = Entrant { burst: 3, ..cuckoo("small", &[("pages", "small")]) };
+                let one = Entrant { burst: 1, ..cuckoo("one", &[("batch", "1")]) };
+                vec![one, none, mac, small]
             },
+            Mutex::default(),
         );
-        assert_eq!(turns, [vec![(0, true), (1, true), (3, false), (4, true)]]);
-        assert_eq!(refused, [(2, "none".to_string())]);
-        // Who answers wrongly takes no turn.
-        want[7] ^= 1;
-        let one = vec![of(other("mac-table", ""))];
-        let size = (10_000, matching::entry as fn(usize) -> Entry);
-        let refused = in_turns(&mut context, one, size, (&keys, &want), |_, _| unreachable!());
-        assert_eq!(refused, [(0, "wrong answers".to_string())]);
+        let second = Made(
+            || vec![Entrant { burst: 4, ..cuckoo("atomic", &[("order", "atomic")]) }],
+            Mutex::default(),
+        );
+        let found = measure(&mut context, &[&first, &second], 10_000);
+        let turns = |figure: Made| figure.1.into_inner().unwrap();
+        assert_eq!(turns(first), [vec![(1, true), (2, true), (3, true)]]);
+        // It reads the table of the other figure's first.
+        assert_eq!(turns(second), [vec![(4, false)]]);
+        let rows = found.iter().map(|found| found.rows.iter().map(|row| row.label("engine")));
+        let rows: Vec<Vec<&str>> = rows.map(Iterator::collect).collect();
+        assert_eq!(rows, [vec!["one", "none", "mac", "small", "beside"], vec!["atomic", "beside"]]);
+        assert_eq!(found[0].rows[1].note.as_deref(), Some("none"));
+        assert_eq!(found[0].rows[2].median("burst"), Some(2.0));
     }
 }

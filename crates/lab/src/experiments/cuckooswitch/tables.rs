@@ -4,28 +4,21 @@
 use lookup::exact::engine;
 use lookup::lpm::Options;
 
-use super::sizes::{in_turns, sizes};
+use super::sizes::{self, Entrant, InTables, Seat, Turn};
 use crate::contestants;
 use crate::lookups::Claim;
-use crate::matching::{self, Contestant, Entry};
+use crate::matching::{self, Contestant};
 use crate::record::Bound;
-use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
+use crate::slices::{Timing, Variant};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// A figure of lookups in tables of several sizes.
 pub struct Figure {
     card: &'static Card,
     /// What takes part: contestant, burst and labels.
     entrants: fn() -> Vec<Entrant>,
-    sizes: fn(&Context) -> &'static [usize],
     claims: &'static [Claim],
     notes: &'static [&'static str],
-}
-
-pub(super) struct Entrant {
-    pub contestant: Result<Contestant, String>,
-    pub burst: usize,
-    pub labels: Vec<(&'static str, String)>,
 }
 
 /// The optimisations, one after the other: name, and the options that differ from
@@ -55,7 +48,6 @@ pub static FIG5: Figure = Figure {
         entrants.push(other("mac-table", "mac-table"));
         entrants
     },
-    sizes,
     claims: &[
         Claim::Ratio {
             text: "all optimisations together: 5.6 × the baseline",
@@ -134,7 +126,6 @@ pub static FIG6: Figure = Figure {
         };
         sizes.iter().map(entrant).collect()
     },
-    sizes,
     claims: &[
         Claim::Ratio {
             text: "up to batches of 4 the rate grows significantly",
@@ -185,7 +176,6 @@ pub static FIG7: Figure = Figure {
         })
         .collect()
     },
-    sizes,
     claims: &[
         Claim::Ratio {
             text: "faster than rte_hash (not in the paper)",
@@ -234,7 +224,6 @@ pub static TABLE3: Figure = Figure {
         }],
     },
     entrants: || vec![cuckoo("cuckoo", &[]), other("mac-table", "mac-table")],
-    sizes,
     claims: &[Claim::Bound {
         text: "0.25 GiB for 32 M entries, 8 GiB for 1 B: 8.4 bytes an entry at 95 % load",
         figure: "bytes_per_entry",
@@ -255,10 +244,7 @@ impl Experiment for Figure {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let sizes = (self.sizes)(context);
-        let rows = context.cells(sizes.iter().copied(), |context, &size| {
-            Ok(measure(context, (self.entrants)(), size))
-        })?;
+        let rows = sizes::run(context, self)?;
         let verdicts = self.judge(&rows);
         let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_string()).collect();
         notes.push(
@@ -270,42 +256,31 @@ impl Experiment for Figure {
     }
 }
 
-fn measure(context: &mut Context, entrants: Vec<Entrant>, size: usize) -> Vec<Row> {
-    clock::cores().last().map(|&core| clock::pin(core));
-    let n = context.pick(1 << 22, 1 << 19);
-    let (keys, values) = matching::keys_of(size, matching::entry, n, 0, 1);
-    let want = matching::checksum(&values);
-    let (mut rows, mut bursts, mut contestants) = (Vec::new(), Vec::new(), Vec::new());
-    for Entrant { contestant, burst, labels } in entrants {
-        let labels = labels.into_iter().map(|(name, value)| (name.to_string(), value));
-        let mut row = Row::new([("entries", size.to_string())]);
-        row.labels.extend(labels);
-        rows.push(row);
-        bursts.push(burst);
-        contestants.push(contestant);
+impl InTables for Figure {
+    fn named(&self) -> &'static Card {
+        self.card
     }
-    let per_entry = |bytes| bytes as f64 / size as f64;
-    let table = (size, matching::entry as fn(usize) -> Entry);
-    let refused = in_turns(context, contestants, table, (&keys, &values), |context, seats| {
-        let mut variants = Vec::new();
-        for seat in seats {
-            let work = matching::rate(seat.seen.stream(&keys), n, bursts[seat.number]);
-            variants.push(Variant::new("", work));
-        }
-        let timings = context.measure(&mut variants);
-        for (seat, timing) in seats.iter().zip(timings) {
-            let row = std::mem::take(&mut rows[seat.number]).checked(want);
+
+    fn entrants(&self) -> Vec<Entrant> {
+        (self.entrants)()
+    }
+
+    fn turn(&self, context: &mut Context, turn: &Turn<'_>) -> Vec<Row> {
+        let n = turn.keys.len();
+        let work = turn.seats.iter().map(|seat| {
+            Variant::new("", matching::rate(seat.seen.stream(turn.keys), n, seat.burst))
+        });
+        let timings = context.measure(&mut work.collect::<Vec<_>>());
+        let row = |(seat, timing): (&Seat<'_>, Timing)| {
+            let row = seat.row.clone().checked(turn.checksum);
             let row = row.with("rate_mlps", timing.rate.scaled(1e-6));
-            rows[seat.number] = match seat.bytes {
-                Some(bytes) => row.with("bytes_per_entry", per_entry(bytes)),
+            match seat.bytes {
+                Some(bytes) => row.with("bytes_per_entry", bytes as f64 / turn.size as f64),
                 None => row,
-            };
-        }
-    });
-    for (number, refusal) in refused {
-        rows[number] = std::mem::take(&mut rows[number]).noting(refusal);
+            }
+        };
+        turn.seats.iter().zip(timings).map(row).collect()
     }
-    rows
 }
 
 pub(super) fn cuckoo(name: &str, options: &[(&str, &str)]) -> Entrant {
