@@ -166,3 +166,20 @@ const WINDOW: f64 = 0.2;
 /// The same, at once: a batch that takes so many seconds, and so many times as long as expected.
 const LONG: f64 = WINDOW / 20.0;
 const FAR: f64 = 4.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::devices::{Figures, Model};
+
+    #[test]
+    fn there_are_no_more_batches_than_asked_for() {
+        let device: Box<dyn Device<u32>> = Box::new(Model::new(Figures::default(), &Clock::made()));
+        let mut lane = Lane::new(device, Buffers { size: 10, depth: 1 }, 3);
+        let mut all: Vec<_> = (0..3).map(|_| lane.batch().unwrap().unwrap()).collect();
+        assert!(lane.batch().unwrap().is_none() && !lane.is_open());
+        lane.release(all.pop().unwrap());
+        assert!(lane.is_open() && lane.batch().unwrap().is_some());
+    }
+}

@@ -114,3 +114,18 @@ const LINE: usize = 8;
 /// The kernel's number for the usual hash, and the multiplier of its second hash.
 const H2: u32 = 2;
 const SALT: u32 = 0x5bd1_e995;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_counted_once() {
+        let words: Vec<u32> = (0..64).collect();
+        let mut walk = Walk { words: &words, lines: Vec::new() };
+        for (at, lines) in [(LINE + 1, 1), (LINE + 2, 1), (3 * LINE, 2), (2 * LINE - 1, 2), (0, 3)]
+        {
+            assert_eq!((walk.word(at), walk.lines.len()), (at as u32, lines), "{at}");
+        }
+    }
+}

@@ -179,8 +179,7 @@ impl Node for Solicit {
                 continue;
             };
             // What becomes of most: no place for any of their level.
-            let is_known = whose.protection.is_some() && !request.is_in_shadow();
-            if is_known && !seat.queue.takes(request.dscp()) {
+            if !request.is_in_shadow() && !seat.queue.takes(request.dscp()) {
                 count(counters, request.set(), Why::Full);
                 v.drop(i, Why::Full);
                 continue;
@@ -260,10 +259,6 @@ fn take(
     if request.is_in_shadow() {
         shadow::show(v, i, (request, mixed), whose.protection, ways, queue, counters);
         return shadow::pass(v, i);
-    }
-    if !queue.takes(request.dscp()) {
-        count(counters, request.set(), Why::Full);
-        return v.drop(i, Why::Full);
     }
     let len = match whose.frame_len(v, i, mixed, ways) {
         Ok(len) => len,

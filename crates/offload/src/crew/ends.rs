@@ -66,3 +66,14 @@ impl<A: Addr> Output<A> for &Front<'_, '_, A> {
         Front::take(self, hops)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_changes_no_table_unless_it_says_so() {
+        let mut input: Box<dyn Input<u32>> = Box::new(Nothing);
+        assert!(input.changes().is_none() && input.left().is_none() && !input.waits());
+    }
+}

@@ -202,3 +202,25 @@ impl<A: Addr> Device<A> for Model<A> {
         self.under_way.drain(..).map(|each| each.batch).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lookup::lpm::{Engines, Options};
+    use lookup::{Hop, Prefix, Rib};
+
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_lost_stays_lost() {
+        let figures = Figures { lost: Some((Stage::Submit, 0)), ..Figures::default() };
+        let mut device: Box<dyn Device<u32>> = Box::new(Model::new(figures, &Clock::made()));
+        let rib = Rib::from_iter([(Prefix::<u32>::all(), Hop(1))]);
+        let entry = u32::engine("miht").expect("it is in the registry");
+        let table = Table::build(entry, &Options::default(), &rib).expect("within the limits");
+        let (first, second) = (device.batch(8).unwrap(), device.batch(8).unwrap());
+        assert!(device.submit(first).is_err());
+        assert!(device.batch(8).is_err() && device.submit(second).is_err());
+        assert!(device.load(&table).is_err() && device.collect(false).is_err());
+        assert_eq!(device.abandon().len(), 2);
+    }
+}
