@@ -152,13 +152,9 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
 }
 
 fn slice(variant: &mut Variant<'_>, target: Duration) -> Slice {
-    let core = || {
-        let ghz = clock::core_ghz();
-        (ghz, clock::core_width(ghz))
-    };
-    let before = core();
+    let before = clock::core();
     let sample = variant.work.slice(target);
-    let after = core();
+    let after = clock::core();
     // An interrupt makes either clock slower, a neighbour stays.
     Slice { sample, ghz: before.0.max(after.0), width: before.1.min(after.1) }
 }
