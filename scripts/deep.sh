@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [msrv|miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
@@ -10,6 +10,11 @@ cd "$(dirname "$0")/.."
 MINUTES=${MINUTES:-10}
 host=$(rustc -vV | sed -n 's/^host: //p')
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+
+# The oldest Rust that Cargo.toml promises.
+msrv() {
+	cargo "+$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)" check --target-dir "$target/msrv" --locked --workspace --all-targets
+}
 
 # Undefined behaviour in what is unsafe and runs without system calls: `wire` forbids
 # unsafe code, and of `io` what reads captures has none. The tables have
@@ -240,7 +245,7 @@ MUTANTS_ALL=$(
 )
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx gpu_suite demo asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(msrv miri loom check growth stress instructions programs ptx gpu_suite demo asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

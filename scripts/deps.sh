@@ -137,6 +137,10 @@ deep() {
 	elif ! cargo +nightly miri --version >/dev/null 2>&1; then
 		notes+=("miri: rustup component add --toolchain nightly miri rust-src")
 	fi
+	local oldest
+	oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+	rustup toolchain list 2>/dev/null | grep -q "^${oldest//./\\.}" ||
+		notes+=("Rust $oldest, the oldest that is promised: rustup toolchain install $oldest --profile minimal")
 	has cargo-fuzz || notes+=("cargo-fuzz: cargo install --locked cargo-fuzz")
 	has cargo-mutants || notes+=("cargo-mutants: cargo install --locked cargo-mutants")
 }

@@ -83,7 +83,7 @@ fn itself(kib: u32, args: &[&str]) -> Output {
 fn a_table_for_which_there_is_no_memory_is_an_error() {
     for kib in [60_000, 150_000] {
         if !itself(kib, &["--list"]).status.success() {
-            let why = format_args!("with AddressSanitizer nothing runs in {kib} KiB");
+            let why = format!("with AddressSanitizer nothing runs in {kib} KiB");
             return testing::skip(why);
         }
         let output = itself(kib, &["--exact", "child", "--ignored", "--test-threads=1"]);

@@ -240,8 +240,8 @@ fn words_of_stdin(fibs: &Fibs, cx: &mut Context) -> Result<Status, Error> {
         for line in block.split_inclusive(|&byte| byte == b'\n') {
             let text = String::from_utf8_lossy(line);
             for word in text.split_ascii_whitespace() {
-                let place = format_args!("standard input:{number}");
-                status = status.max(answer(fibs, word, place, cx)?);
+                let answered = answer(fibs, word, format_args!("standard input:{number}"), cx)?;
+                status = status.max(answered);
             }
             number += u64::from(line.ends_with(b"\n"));
         }

@@ -148,8 +148,10 @@ impl Told {
         for line in block.split_inclusive(|&byte| byte == b'\n') {
             let text = String::from_utf8_lossy(line);
             for word in text.split_ascii_whitespace() {
-                let place = format_args!("standard input:{}", self.line);
-                self.status = self.status.max(super::answer(fibs, word, place, cx)?);
+                let line = self.line;
+                let answered =
+                    super::answer(fibs, word, format_args!("standard input:{line}"), cx)?;
+                self.status = self.status.max(answered);
                 self.addresses += 1;
             }
             self.line += u64::from(line.ends_with(b"\n"));

@@ -149,7 +149,7 @@ fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<
     let plain = members.iter().filter(|member| member.mode == Mode::Plain).count();
     if plain > 0 && plain < members.len() {
         let plain = members.iter().find(|member| member.mode == Mode::Plain)?;
-        let text = format_args!(
+        let text = format!(
             "`{}` has neither `access` nor `trunk`: all ports of a bridge need one, or none has",
             plain.port
         );
@@ -263,7 +263,7 @@ fn has(known: &[u16], tags: &VlanTags) -> bool {
 /// What the routed interface sends must fit through every port.
 fn check_mtu(interface: &Interface, least: u16, table: Table<'_>) {
     if interface.mtu > least {
-        let text = format_args!("its mtu exceeds that of a port of the bridge, {least}");
+        let text = format!("its mtu exceeds that of a port of the bridge, {least}");
         table.mistake(text);
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn apart(table: Table<'_>, carriers: &[&str]) {
         if let Some(outer) = other.filter(|outer| outer.net.address != placed.net.address) {
             let (first, second) =
                 if outer.order < placed.order { (*outer, placed) } else { (placed, *outer) };
-            let text = format_args!(
+            let text = format!(
                 "`{}` overlaps with `{}` of `{}` in the same vrf, and packets to both would leave \
                  by one of them: choose networks that do not overlap, or put them into two vrfs",
                 second.net, first.net, first.interface

@@ -70,7 +70,7 @@ pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
             let link = if is_link_local6(net.address) { name } else { "" };
             let address = (vrf.to_string(), net.address, link.to_string());
             if let Some(first) = taken.take(address, name) {
-                let text = format_args!("`{first}` of the same vrf has this address already");
+                let text = format!("`{first}` of the same vrf has this address already");
                 value.mistake::<()>(text);
             }
         }

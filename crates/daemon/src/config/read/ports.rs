@@ -162,8 +162,7 @@ fn vlans(
         }
         let full = format!("{}.{name}", port.name);
         if full.len() > 15 {
-            let text =
-                format_args!("`{full}` is longer than the 15 letters of an interface's name");
+            let text = format!("`{full}` is longer than the 15 letters of an interface's name");
             return value.mistake(text);
         }
         let vlan = interface(table, full, port.mtu, &port.vrf);

@@ -13,7 +13,7 @@ use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 pub static FIG7: Study = Study {
     card: &Card {
         name: "bloomfwd/fig7",
-        takes: Takes { full_s: 75.0, quick_s: 3.0 },
+        takes: Takes { full_s: 30.0, quick_s: 3.0 },
         help: "lookup rate of IPv6 Bloomfwd by the number of expansion levels, and of MIHT",
         source: "Bloomfwd, figure 7",
         claim: "5 levels are best: 5.1 × no expansion and 4.5 × MIHT",
@@ -51,7 +51,7 @@ pub static FIG7: Study = Study {
 pub static FIG8: Study = Study {
     card: &Card {
         name: "bloomfwd/fig8",
-        takes: Takes { full_s: 220.0, quick_s: 5.0 },
+        takes: Takes { full_s: 90.0, quick_s: 5.0 },
         help: "lookup rate of IPv6 Bloomfwd by expansion levels on several tables",
         source: "Bloomfwd, figure 8",
         claim: "5 levels are best on every table, whose rates are alike",
