@@ -249,9 +249,6 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Writer<A> for BloomWriter<A, W, S>
         let admitted = tables.chain(self.deep.iter_mut().map(DeepWriter::admit)).collect();
         let admitted: Result<(), _> = admitted;
         admitted.map_err(|congested| self.card.refuse(congested.to_string()))?;
-        if self.is_outgrown(rib, changes.len()) {
-            return Ok(Applied::Rebuild);
-        }
         let prefixes = changes.iter().map(|change| change.prefix);
         let mut hashed = Vec::from_iter(prefixes.clone().filter(|prefix| prefix.len() > 0));
         hashed.retain(|prefix| !self.is_direct(prefix.len()));
@@ -271,7 +268,9 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Writer<A> for BloomWriter<A, W, S>
                 direct.paint(rib, prefix);
             }
         }
-        Ok(if self.is_loose() { Applied::Rebuild } else { Applied::InPlace })
+        // In line with its routes, and so it stays until another is built.
+        let anew = self.is_outgrown(rib, changes.len()) || self.is_loose();
+        Ok(if anew { Applied::Rebuild } else { Applied::InPlace })
     }
 
     fn bytes(&self) -> usize {

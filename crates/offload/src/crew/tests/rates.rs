@@ -104,3 +104,32 @@ fn a_device_that_is_left_out_gets_its_share_once_it_does_more_than_a_core() {
         assert!(parts.contains(&part), "{then:?}: {part}");
     }
 }
+
+/// Cores that answer alone, the feeding one among them, because the device is too slow.
+#[test]
+fn what_cores_answer_without_a_slow_device_is_counted() {
+    let (rib, clock) = (routes(), Clock::real());
+    let cores = Box::new(Threads::start(2).unwrap());
+    let mut crew = Crew::new(table(&rib), cores, 100, 1 << 20, &clock).unwrap();
+    crew.join(model(1e4, None, &clock), Buffers { size: 100, depth: 2 }, Share::Measured).unwrap();
+    crew.profiled(1e4, 50e6);
+    let (dsts, mut hops, mut all) = ([7; 1000], [Hop::NONE; 1000], 0);
+    for _ in 0..10 {
+        crew.answer(&dsts, &mut hops).unwrap();
+        all += 1000;
+        assert_eq!(crew.answered().into_iter().sum::<u64>(), all);
+    }
+    assert!(crew.answered()[1] > 5000);
+}
+
+/// The side that would be done first, at the rates of the profile.
+#[test]
+fn the_first_batch_goes_to_who_is_done_first() {
+    let (rib, clock) = (routes(), Clock::made());
+    for (rate, who) in [(1e6, Who::Cores), (1e9, Who::Device)] {
+        let mut crew = crew(&rib, &clock);
+        crew.join(model(rate, None, &clock), BUFFERS, Share::Measured).unwrap();
+        crew.profiled(rate, 10e6);
+        assert_eq!(crew.choose(None), Some(who), "{rate}");
+    }
+}
