@@ -191,10 +191,6 @@ impl Experiment for Forwarding {
 }
 
 impl InTables for Forwarding {
-    fn named(&self) -> &'static Card {
-        self.card
-    }
-
     fn entrants(&self) -> Vec<Entrant> {
         (self.entrants)()
     }

@@ -14,12 +14,10 @@ use super::FIGURES;
 use super::forwarder::station;
 use crate::context::Found;
 use crate::matching::{self, Contestant, Seen, Table, fill_all, room_for};
-use crate::{Card, Context, Error, Row, clock};
+use crate::{Context, Error, Experiment, Row, clock};
 
 /// A figure that looks up in such tables.
-pub(super) trait InTables: Sync {
-    fn named(&self) -> &'static Card;
-
+pub(super) trait InTables: Experiment {
     /// Those that take turns.
     fn entrants(&self) -> Vec<Entrant>;
 
@@ -69,7 +67,7 @@ pub(super) fn run(context: &mut Context, figure: &dyn InTables) -> Result<Vec<Ro
     context.cells(sizes.iter().copied(), |context, &size| {
         let (mut figures, cell) = (vec![figure], size.to_string());
         if is_large(size) {
-            let later = |other: &&dyn InTables| context.lacks(other.named().name, &cell);
+            let later = |other: &&dyn InTables| context.lacks(other.card().name, &cell);
             figures.extend(FIGURES.into_iter().filter(later));
         }
         let found = measure(context, &figures, size);
@@ -77,7 +75,7 @@ pub(super) fn run(context: &mut Context, figure: &dyn InTables) -> Result<Vec<Ro
         let own = each.next().map(|(_, found)| found).unwrap_or_default();
         context.count(&own);
         for (other, found) in each {
-            context.hand_on(other.named().name, &cell, found)?;
+            context.hand_on(other.card().name, &cell, found)?;
         }
         Ok(own.rows)
     })
@@ -273,7 +271,7 @@ mod tests {
 
     use super::super::tables::{cuckoo, other};
     use super::*;
-    use crate::Options;
+    use crate::{Card, Options, Record};
 
     /// As full as the paper's: a size that grows the table to twice its slots is half empty.
     #[test]
@@ -292,11 +290,17 @@ mod tests {
     /// A figure that keeps which bursts took turns, and whether in a whole table.
     struct Made(fn() -> Vec<Entrant>, Mutex<Vec<Vec<(usize, bool)>>>);
 
-    impl InTables for Made {
-        fn named(&self) -> &'static Card {
+    impl Experiment for Made {
+        fn card(&self) -> &'static Card {
             unreachable!()
         }
 
+        fn run(&self, _: &mut Context) -> Result<Record, Error> {
+            unreachable!()
+        }
+    }
+
+    impl InTables for Made {
         fn entrants(&self) -> Vec<Entrant> {
             self.0()
         }

@@ -257,10 +257,6 @@ impl Experiment for Figure {
 }
 
 impl InTables for Figure {
-    fn named(&self) -> &'static Card {
-        self.card
-    }
-
     fn entrants(&self) -> Vec<Entrant> {
         (self.entrants)()
     }
