@@ -15,8 +15,8 @@ Examples:
   rutter engines -j | jq -r '.[] | select(.families[] == \"ipv6\") | .name'
 
 A `*` marks the default engine of a family. Each option is listed with its default.
-Commands, the configuration and the lab accept options of engines for prefixes behind
-the name: NAME:OPTION=VALUE,OPTION=VALUE.")]
+Commands, the configuration and the lab accept the options of engines for prefixes
+after the name: NAME:OPTION=VALUE,OPTION=VALUE.")]
 pub struct Args {}
 
 /// Lists them.

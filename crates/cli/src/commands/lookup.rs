@@ -32,8 +32,8 @@ use pipe::{Blocks, SMALL};
 /// Look addresses up in a table file
 ///
 /// Prints one line an address: address, prefix and next hop, separated by tabs;
-/// `-` where there is none. Addresses from a terminal or a pipe are answered as they come;
-/// where many wait, in large blocks, at many millions of addresses a second.
+/// `-` where there is none. Addresses from a terminal or a pipe are answered as they arrive.
+/// When many are waiting, they are answered in large blocks, at millions a second.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

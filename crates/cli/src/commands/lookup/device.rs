@@ -27,8 +27,8 @@ pub struct DeviceArgs {
     /// Look up addresses from standard input in large pieces
     ///
     /// `threads`: by the cores. `cuda`: by an NVIDIA GPU and the cores; `cuda:gpu=1` is the second
-    /// GPU, `cuda:wait=5` gives the GPU up where a piece takes longer than 5 s instead of 30,
-    /// `cuda:depth=1` sends a piece only after the answer to the one before, instead of 3 at once.
+    /// GPU. `cuda:wait=5` gives up the GPU if a piece takes longer than 5 s (default 30).
+    /// `cuda:depth=1` keeps one piece in flight (default 3).
     /// `auto`: by a GPU if there is one, else by the cores. `model:rate=1e9,lost=run@3`: by a
     /// simulated device, for tests.
     #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]

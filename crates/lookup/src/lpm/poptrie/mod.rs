@@ -34,8 +34,8 @@
 //!    so the child is node base1. (Slot 3 has no child: bit 0 of `leafvec` is the only one
 //!    up to there, so its leaf is base0, hop 5.)
 //! 3. The next 6 bits are 50, a /30. `vector` of the child is 0. Its `leafvec` has the bits
-//!    0, 48 and 52, where runs of the leaves 7, 9 and 7 begin. Two of them are not above
-//!    50, so the leaf is base0 + 1: hop 9.
+//!    0, 48 and 52, where runs of the leaves 7, 9 and 7 begin. Two of these runs begin at
+//!    or before slot 50, so the leaf is base0 + 1: hop 9.
 //!
 //! Source: Asai, Ohara, *Poptrie: A Compressed Trie with Population Count for
 //! Fast and Scalable Software IP Routing Table Lookup*, SIGCOMM 2015: direct

@@ -1,5 +1,5 @@
-//! Rutter4: IPv4 in two dependent reads of a few megabytes, one where a /18 has one
-//! hop; exact to /32, updated in place under readers.
+//! Rutter4: an IPv4 lookup in two dependent reads of a few megabytes, or in one where
+//! the /18 has a single hop. It is exact to /32 and updated in place under readers.
 //!
 //! ```text
 //!   dst = 10.1.2.200     ├──── 18 bits ────┤├── 14 bits ──┤
@@ -49,8 +49,8 @@
 //! answer always comes from one version of its /18; cells have 15 bits and a flag; a
 //! second version has cells of 32 bits.
 //!
-//! The reads take the time (`rutter lab run lpm/bound`): of their rate alone, lookups reach two
-//! thirds and more with AVX-512. Deep records are answered after the others, without a branch that
+//! The reads bound the rate: with AVX-512, lookups reach two thirds or more of the rate of the
+//! reads alone (`rutter lab run lpm/bound`). Deep records are answered after the others, without a branch that
 //! depends on the address; with AVX-512 by eights. `docs/lab/TRIED.md` lists
 //! changes that were tried and lost.
 //!
