@@ -9,7 +9,7 @@
 //!
 //! | cost | of what is punted alone: a compare; of a decision: a lookup among the protections, a ring |
 //! |------|---------------------------------------------------------------------------------------------|
-//! |      | memory: 2.3 MB for decisions that wait for a later poll                                     |
+//! |      | memory: 2 MiB for decisions that wait for a later poll                                      |
 //!
 //! A Grantor decides for destinations whose protection names it, unless others may, too
 //! ([`DecisionsFrom`](super::settings::DecisionsFrom)). A decision goes to the worker that has the flow, and to all where that is
