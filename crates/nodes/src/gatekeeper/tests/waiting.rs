@@ -3,6 +3,7 @@
 
 use std::net::SocketAddrV4;
 
+use graph::Node;
 use wire::build::Frame;
 use wire::ggu::{COOKIE_LEN, Decision as Sent, Flow, Verdict as Decision};
 
@@ -85,6 +86,22 @@ fn beyond_what_may_wait_decisions_are_a_named_loss() {
     (0..4).for_each(|_| pair.poll());
     assert_eq!(count(&pair, |of| of.all.ring_full.get()), 0, "not faster than they are taken in");
     assert_eq!(known(&mut pair, State::Declined) as u64, u64::from(ALL) - lost);
+}
+
+#[test]
+fn decisions_that_wait_outlast_their_graph() {
+    let [mut old, mut new] = [(), ()].map(|()| Pair::new(4_096, FAST));
+    messages(0..2_000, GRANT).iter().for_each(|message| old.seats[0].back.push(message));
+    old.seats[0].graph.poll(old.thread.guard());
+    let before = waiting(&mut old);
+    assert!(before > 0 && waiting(&mut new) == 0);
+    Node::take_over(
+        new.seats[0].graph.node_mut::<Decisions>().unwrap(),
+        old.seats[0].graph.node_mut::<Decisions>().unwrap(),
+    );
+    assert_eq!((waiting(&mut old), waiting(&mut new)), (0, before));
+    (0..20).for_each(|_| new.poll());
+    assert_eq!((waiting(&mut new), known(&mut new, State::Granted)), (0, before));
 }
 
 /// As deployed Grantors send them where the back has an MTU of 2,048: the programs of the stock
