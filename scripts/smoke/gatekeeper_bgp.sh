@@ -26,7 +26,8 @@ peer() { # NS ADDR4 ADDR6 ROUTER4 ROUTER6 ASN
 		router id $2;
 		protocol device {}
 		protocol static own4 { ipv4;
-			route 0.0.0.0/0 blackhole; route 203.0.113.0/24 blackhole; route 100.64.$6.0/24 blackhole; }
+			route 0.0.0.0/0 blackhole; route 203.0.113.0/24 blackhole; route 100.64.$6.0/24 blackhole;
+			route 100.64.9.0/24 blackhole; }
 		protocol static own6 { ipv6; route 2001:db8:71::/48 blackhole; route 2001:db8:8$6::/48 blackhole; }
 		template bgp to_router { local as 6500$6; hold time 9; connect retry time 1; error wait time 1, 2;
 			connect delay time 1; }
@@ -48,7 +49,7 @@ router_bird() {
 		protocol device { scan time 2; }
 		protocol direct { ipv4; ipv6; }
 		filter protected { if krt_source = 199 && krt_metric = 8 then { preference = 200; accept; } reject; }
-		protocol kernel k4 { learn; scan time 2; ipv4 { import filter protected; export where source = RTS_BGP; }; }
+		protocol kernel k4 { learn; scan time 2; merge paths on; ipv4 { import filter protected; export where source = RTS_BGP; }; }
 		protocol kernel k6 { learn; scan time 2; ipv6 { import filter protected; export where source = RTS_BGP; }; }
 		template bgp peer { local as 65009; hold time 9; connect retry time 1; error wait time 1, 2; connect delay time 1; }
 		protocol bgp c4 from peer { neighbor 10.0.1.2 as 65001; ipv4 { import all; export where proto = "k4"; }; }
@@ -129,6 +130,16 @@ learnt() {
 }
 wait_for 20 learnt
 wait_for 10 grantors_found
+# A Grantor that both sides announce at equal cost, alone and by the default route: by the back.
+merged() { on r ip route show "$1" | grep -c "nexthop via 10.0.[12].2 " | found 2; }
+for grantor in 100.64.9.9 100.64.200.9; do
+	rutter gatekeeper protect add 198.18.0.0/24 via $grantor
+	wait_for 20 merged "$([ $grantor = 100.64.9.9 ] && echo 100.64.9.0/24 || echo default)"
+	wait_for 10 grantors_found
+	rutter gatekeeper show -j | json "[g['by'] for g in x['grantors'] if g['address'] == '$grantor']" |
+		found "\[\['p1'\]\]" || fail "the way to $grantor"
+	rutter gatekeeper protect del 198.18.0.0/24
+done
 grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000
 wait_for 20 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5

@@ -6,10 +6,15 @@
 //!   reached is another's, by weight
 //! ```
 //!
-//! A Grantor is reached by the route that other packets to it take, unless that leads out
-//! anywhere but at the back: else the front would see what is protected. One on
-//! a connected network is a gateway, so that the kernel is asked to keep it resolved: no
-//! packet for a Grantor is ever left to the kernel.
+//! A Grantor is reached at the back only: else the front would see what is protected. Its way
+//! is the longest prefix that other packets to it take, as well; but of the paths of a route
+//! those count that lead out at the back, and of the routes of the prefix the best one that
+//! has such a path. So a prefix that both sides announce leads to its Grantor by the back,
+//! whichever side the routing daemon prefers. A longer prefix at the front hides those at the
+//! back: it says that the Grantor is elsewhere.
+//!
+//! A Grantor on a connected network is a gateway, so that the kernel is asked to keep it
+//! resolved: no packet for a Grantor is ever left to the kernel.
 //!
 //! A Grantor that cannot be reached is skipped: its flows go to the others of its set, and
 //! back to it, while theirs stay where they are. Where none is left, the set has nobody, and
@@ -23,6 +28,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookup::lpm::Engines;
 use lookup::{Hop, Prefix, Rib};
 
+use crate::event::{Path, Target};
 use crate::gateways::GatewayId;
 use crate::hops::fixed;
 use crate::links::Key;
@@ -62,7 +68,7 @@ pub enum Unresolved {
     /// By an interface that is none of Rutter's.
     #[error("its route leads through an interface of the kernel")]
     NotOurs,
-    /// By one of Rutter's that is not at the back.
+    /// By none that is at the back; this is one of Rutter's.
     #[error("its route leads out by an interface that is not marked as back")]
     NotBack(IfaceId),
     /// The hardware address of its gateway, or its own, is not known.
@@ -86,6 +92,8 @@ struct Known {
     cell: Arc<Grantor>,
     /// Held: it is on a connected network.
     gateway: Option<GatewayId>,
+    /// Held: those paths of its route that lead out at the back.
+    target: Option<TargetId>,
     /// The hop, though its neighbour may be unresolved.
     way: Result<Hop, Unresolved>,
     live: bool,
@@ -102,6 +110,8 @@ struct Kept {
 enum Way {
     Gateway(Key),
     Hop(Hop),
+    /// Some of a route's.
+    Paths(Box<[Path]>, Family),
 }
 
 impl<A: Engines> Grantors<A> {
@@ -156,6 +166,7 @@ impl<A: Engines> Grantors<A> {
             if known.sets.is_empty() {
                 ids.remove(known.cell.id);
                 known.gateway.into_iter().for_each(|gateway| next_hops.release_gateway(gateway));
+                known.target.into_iter().for_each(|target| next_hops.release(target));
                 self.known.remove(&addr);
                 self.stale.remove(&addr);
             }
@@ -240,6 +251,7 @@ impl<A: Engines> Grantors<A> {
             Known {
                 cell: Arc::new(cell),
                 gateway: None,
+                target: None,
                 way: Err(Unresolved::NoRoute),
                 live: false,
                 sets: BTreeSet::new(),
@@ -277,7 +289,7 @@ impl<A: Engines> Grantors<A> {
 
 impl Known {
     fn take(&mut self, way: Result<Way, Unresolved>, next_hops: &mut NextHops) {
-        let mut gateway = None;
+        let (mut gateway, mut target) = (None, None);
         self.way = way.and_then(|way| match way {
             Way::Hop(hop) => Ok(hop),
             Way::Gateway(key) => {
@@ -286,9 +298,17 @@ impl Known {
                 let held = gateway.and_then(|id| gateways.get(id));
                 held.map(|gateway| gateway.hop).ok_or(Unresolved::NoHop)
             }
+            Way::Paths(paths, family) => {
+                let id = next_hops.intern(&Target::Paths(paths), family);
+                next_hops.hold(id);
+                target = Some(id);
+                next_hops.current_hop(id).ok_or(Unresolved::NoHop)
+            }
         });
         let old = std::mem::replace(&mut self.gateway, gateway);
         old.into_iter().for_each(|old| next_hops.release_gateway(old));
+        let old = std::mem::replace(&mut self.target, target);
+        old.into_iter().for_each(|old| next_hops.release(old));
         let hop = self.way.unwrap_or(Hop::NONE);
         self.cell.hop.store(hop.0, Ordering::Release);
     }
@@ -323,30 +343,69 @@ fn way<A: Engines>(
     }
     // By the links as they are, not as the tables were given them: a lost link is no way.
     let usable = |c: &crate::routes::Candidate| next_hops.usable(c.target);
-    let (_, route) = routes.longest(addr, usable).ok_or(Unresolved::NoRoute)?;
-    leads_back(route.target, next_hops)?;
-    if let Some((link, mtu)) = next_hops.current_direct(route.target) {
-        let ip = crate::Net::from(Prefix::covering(addr, A::WIDTH)).addr();
-        return Ok(Way::Gateway(Key { link, ip, family: Family::of_addr::<A>(), mtu }));
+    let (prefix, _) = routes.longest(addr, usable).ok_or(Unresolved::NoRoute)?;
+    let mut first = None;
+    for route in routes.get(&prefix).iter().filter(|route| usable(route)) {
+        match at_the_back(route.target, next_hops) {
+            Ok(at_back) => return lead(addr, route.target, at_back, next_hops),
+            Err(Elsewhere::Here(why)) => first = first.or(Some(why)),
+            // No worse route counts behind it.
+            Err(Elsewhere::Ends(why)) => return Err(first.unwrap_or(why)),
+        }
     }
-    next_hops.current_hop(route.target).map(Way::Hop).ok_or(Unresolved::NoRoute)
+    Err(first.unwrap_or(Unresolved::NoRoute))
 }
 
-/// All ways of a target lead out at the back.
-fn leads_back(target: TargetId, next_hops: &NextHops) -> Result<(), Unresolved> {
+/// The way of a target, or of those paths of it that are at the back, where not all are.
+fn lead<A: Engines>(
+    addr: A,
+    target: TargetId,
+    at_back: Option<Box<[Path]>>,
+    next_hops: &NextHops,
+) -> Result<Way, Unresolved> {
+    let direct = match at_back.as_deref() {
+        None => next_hops.current_direct(target),
+        Some([Path { link, via: None, mtu, .. }]) => Some((*link, *mtu)),
+        Some(_) => None,
+    };
+    let family = Family::of_addr::<A>();
+    if let Some((link, mtu)) = direct {
+        let ip = crate::Net::from(Prefix::covering(addr, A::WIDTH)).addr();
+        return Ok(Way::Gateway(Key { link, ip, family, mtu }));
+    }
+    match at_back {
+        Some(paths) => Ok(Way::Paths(paths, family)),
+        None => next_hops.current_hop(target).map(Way::Hop).ok_or(Unresolved::NoRoute),
+    }
+}
+
+/// A target leads nowhere at the back.
+enum Elsewhere {
+    /// Another route of the prefix may.
+    Here(Unresolved),
+    /// It ends the search: a route that drops, or that only the kernel knows.
+    Ends(Unresolved),
+}
+
+/// The paths of a target that lead out at the back: `None` where all do that can be used.
+fn at_the_back(target: TargetId, next_hops: &NextHops) -> Result<Option<Box<[Path]>>, Elsewhere> {
     if target == VIA_KERNEL {
-        return Err(Unresolved::NotOurs);
+        return Err(Elsewhere::Ends(Unresolved::NotOurs));
     }
     let links = &next_hops.links;
     let paths = next_hops.paths(target);
     if paths.is_empty() {
-        return Err(Unresolved::Unreachable);
+        return Err(Elsewhere::Ends(Unresolved::Unreachable));
     }
-    for path in paths.iter().filter(|path| links.usable(path.link)) {
-        let (id, iface) = links.ours(path.link).ok_or(Unresolved::NotOurs)?;
-        if iface.side != Side::Back {
-            return Err(Unresolved::NotBack(id));
-        }
+    let back = |path: &Path| match links.ours(path.link) {
+        Some((_, iface)) if iface.side == Side::Back => Ok(()),
+        Some((id, _)) => Err(Unresolved::NotBack(id)),
+        None => Err(Unresolved::NotOurs),
+    };
+    let mut usable = paths.iter().filter(|path| links.usable(path.link));
+    let Some(why) = usable.clone().find_map(|path| back(path).err()) else { return Ok(None) };
+    if !usable.any(|path| back(path).is_ok()) {
+        return Err(Elsewhere::Here(why));
     }
-    Ok(())
+    Ok(Some(paths.iter().filter(|path| back(path).is_ok()).copied().collect()))
 }

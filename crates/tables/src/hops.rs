@@ -261,6 +261,23 @@ impl HopTable {
         }
     }
 
+    /// The same among the members that `is` accepts, by their weights; `None` where there is none.
+    /// Flows whose hop is accepted keep it.
+    pub fn member_that(&self, index: u32, hash: u32, is: impl Fn(Hop) -> bool) -> Option<Hop> {
+        let hop = self.member(index, hash);
+        if is(hop) {
+            return Some(hop);
+        }
+        let group = self.groups.get(index as usize)?.load(Ordering::Acquire);
+        let (first, count) = (group as u32 as usize, (group >> 32) as usize);
+        let members = self.members.get(first..first.checked_add(count)?)?;
+        let hops = || members.iter().map(|hop| Hop(hop.load(Ordering::Relaxed)));
+        let accepted = hops().filter(|hop| is(*hop)).count() as u64;
+        // The hashes of one member are neighbours: those flows are to spread over all others.
+        let mixed = hash.wrapping_mul(GOLDEN);
+        hops().filter(|hop| is(*hop)).nth(((u64::from(mixed) * accepted) >> 32) as usize)
+    }
+
     /// What happens to packets of `hop` of a flow with this hash: where it has several ways,
     /// the step of one of them.
     #[inline]
@@ -298,6 +315,8 @@ impl HopTable {
     }
 }
 
+/// 2^32 by the golden ratio: multiples of it spread evenly (Knuth, TAOCP 3, §6.4).
+const GOLDEN: u32 = 0x9e37_79b1;
 /// A group without members: its first is none.
 const EMPTY: u64 = u32::MAX as u64;
 
@@ -343,5 +362,26 @@ mod tests {
         assert_eq!(table.member(0, 5), Hop::NONE);
         table.set_group(2, 0, &[]);
         assert_eq!(table.member(2, 5), Hop::NONE);
+    }
+
+    #[test]
+    fn of_a_group_members_can_be_left_out() {
+        let table = HopTable::new(16, 4, 16);
+        table.set_group(1, 3, &[Hop(8), Hop(8), Hop(8), Hop(8), Hop(9), Hop(10), Hop(10), Hop(10)]);
+        let hashes = || (0..1000_u32).map(|i| i.wrapping_mul(4_294_967));
+        let found = |hash| table.member_that(1, hash, |hop| hop != Hop(8));
+        assert!(hashes().all(|hash| {
+            let hop = table.member(1, hash);
+            found(hash) == Some(hop) || hop == Hop(8)
+        }));
+        // By weight, those that were left out as well as all.
+        for (least, most, first) in [(240, 260, false), (115, 135, true)] {
+            let some = hashes().filter(|hash| !first || table.member(1, *hash) == Hop(8));
+            let hits = some.filter(|hash| found(*hash) == Some(Hop(9))).count();
+            assert!((least..=most).contains(&hits), "{hits}");
+        }
+        for index in [0, 1, 3, 4, u32::MAX] {
+            assert_eq!(table.member_that(index, 5, |_| false), None);
+        }
     }
 }

@@ -173,6 +173,8 @@ pub struct Ifaces {
     pub vrf: Vec<VrfId>,
     /// True when every interface is in one VRF: lookup nodes skip the search for runs.
     pub one_vrf: bool,
+    /// One is at the front or the back of a shield.
+    pub sided: bool,
     /// Addresses of each interface: none beyond the end.
     pub own: Vec<Own>,
 }
@@ -213,6 +215,7 @@ impl Ifaces {
         all.list.extend(list);
         all.vrf = all.list.iter().map(|iface| iface.vrf).collect();
         all.one_vrf = all.vrf.iter().skip(1).all(|vrf| *vrf == all.vrf[1]);
+        all.sided = all.list.iter().any(|iface| iface.side != Side::Neither);
         for (i, iface) in all.list.iter().enumerate().skip(1).filter(|(_, iface)| iface.up) {
             let (id, port) = (IfaceId(i as u16), usize::from(iface.port.0));
             if all.demux.len() <= port {

@@ -441,6 +441,7 @@ impl NextHops {
         if let Some(entry) = self.entry_mut(id) {
             entry.gone = true;
             entry.usable = false;
+            self.news.ways = true; // a Grantor may hold it, too
             self.note_change(id);
             self.follow(id);
         }

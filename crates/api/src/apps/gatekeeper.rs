@@ -365,6 +365,12 @@ pub struct Protected {
     /// `icmp_error.reported`: packets too long for the back, whose sources are sent an ICMP error.
     #[serde(default)]
     pub drops: Vec<Count>,
+    /// Of a bypass: packets that were let pass. They may be dropped later, for want of a way.
+    #[serde(default)]
+    pub bypassed: u64,
+    /// Bytes of their frames, as they came.
+    #[serde(default)]
+    pub bypassed_bytes: u64,
 }
 
 /// Packets of a protection that were dropped for one reason.

@@ -9,20 +9,27 @@
 //!
 //! | cost | of what is punted alone: a compare; of a decision: a lookup among the protections, a ring |
 //! |------|---------------------------------------------------------------------------------------------|
+//! |      | memory: 2 MiB for decisions that wait for a later poll                                      |
 //!
 //! A Grantor decides for destinations whose protection names it, unless others may, too
 //! ([`DecisionsFrom`](super::settings::DecisionsFrom)). A decision goes to the worker that has the flow, and to all where that is
 //! not known. The order of one Grantor's decisions is kept: its messages come to one worker, and
 //! each ring has an order.
+//!
+//! A poll passes on 1,024 decisions at most, so that no message costs the packets their time.
+//! The others wait, in their order, 16,384 of them; later polls pass on as many as the owners
+//! take in. Only what comes beyond that is lost, and counted. A decision has the time of the
+//! poll that passes it on.
 
 use core::net::IpAddr;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use graph::{Lanes, Node, View, labels};
+use graph::{Due, Lanes, Node, View, labels};
 use lookup::sync::Published;
-use tables::Side;
+use tables::{IfaceId, Side};
 use wire::bytes::be16;
-use wire::ggu::{Message, Ports, Refusal};
+use wire::ggu::{Decision, Message, Ports, Refusal};
 use wire::{ipv4, ipv6, protocol, udp};
 
 use super::fault::{Fault, Kind as Fate};
@@ -35,8 +42,8 @@ use crate::lanes::{Iface, PuntClass};
 labels! {
     /// Where packets go.
     pub enum To {
-        Punt = "punt" carries [PuntClass],
-        Error = "icmp_error" carries [Faulty],
+        Punt = "punt" carries [PuntClass, Iface],
+        Error = "icmp_error" carries [Faulty, Iface],
     }
 }
 
@@ -47,7 +54,7 @@ labels! {
         Heard = "heard",
         /// It failed a check, which is counted by name, in the message or in a decision.
         Refused = "refused",
-        /// More decisions than are heard in a poll; those cut off are counted, too.
+        /// More decisions than may wait; those cut off are counted, too.
         TooMany = "too_many",
         /// Of the front, let pass by a bypass: its neighbour is not resolved, or its route leads
         /// through the kernel, which gets nothing of it.
@@ -59,14 +66,26 @@ labels! {
 pub struct Decisions {
     settings: Arc<Published<Settings>>,
     heard: ToOwners,
-    /// The poll, and what may still be heard in it.
+    /// The poll, and what may still be passed on in it.
     left: (u64, usize),
+    /// For later polls, oldest first.
+    waiting: VecDeque<Waiting>,
+}
+
+/// A decision that has been heard.
+struct Waiting {
+    decision: Decision,
+    /// Of whom.
+    from: IpAddr,
+    /// By which interface.
+    iface: IfaceId,
 }
 
 impl Decisions {
     /// A node that gives decisions to `heard`.
     pub fn new(settings: Arc<Published<Settings>>, heard: ToOwners) -> Self {
-        Decisions { settings, heard, left: (0, 0) }
+        let waiting = VecDeque::with_capacity(MOST_WAITING);
+        Decisions { settings, heard, left: (0, 0), waiting }
     }
 
     /// Hears a message.
@@ -79,22 +98,43 @@ impl Decisions {
             Ok(message) => message,
             Err(refusal) => return self.refuse(refusal),
         };
+        let (from, iface) = (message.from, v.get(Iface, i));
         let mut decisions = message.decisions();
         while let Some(decision) = decisions.next() {
-            let decision = match decision {
-                Ok(decision) => decision,
+            let next = match decision {
+                Ok(decision) => Waiting { decision, from, iface },
                 Err(refusal) => return self.refuse(refusal),
             };
-            if self.left.1 == 0 {
+            if self.left.1 > 0 && self.waiting.is_empty() {
+                self.pass_on(v, settings, &next);
+            } else if self.waiting.len() < MOST_WAITING {
+                self.waiting.push_back(next);
+            } else {
                 let more = 1 + decisions.flatten().count();
                 self.heard.counters.decisions.too_many.add(more as u64);
                 return Why::TooMany;
             }
-            self.left.1 -= 1;
-            let by = By::Grantor(message.from, settings.decisions_from);
-            self.heard.pass_on(v.guard(), by, (v.get(Iface, i), v.now()), &decision);
         }
         Why::Heard
+    }
+
+    fn pass_on(&mut self, v: &View<'_, Self>, settings: &Settings, next: &Waiting) {
+        self.left.1 -= 1; // the caller knows that some are left
+        let by = By::Grantor(next.from, settings.decisions_from);
+        self.heard.pass_on(v.guard(), by, (next.iface, v.now()), &next.decision);
+    }
+
+    /// Decisions that wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// A poll has so many decisions, whether its vectors or its tick bring them.
+    fn begin(&mut self, now: u64) {
+        if self.left.0 != now {
+            self.left = (now, MOST);
+        }
     }
 
     fn refuse(&self, refusal: Refusal) -> Why {
@@ -109,11 +149,10 @@ impl Node for Decisions {
     const NAME: &'static str = "decisions";
     const HELP: &'static str = "hears what Grantors decide";
     const READS: Lanes = Lanes::of::<(Iface, PuntClass)>();
+    const TICKS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        if self.left.0 != v.now() {
-            self.left = (v.now(), MOST);
-        }
+        self.begin(v.now());
         v.leave_all(To::Punt);
         let ifaces = self.heard.forwarding.ifaces.load(v.guard());
         let settings = self.settings.load(v.guard());
@@ -135,6 +174,24 @@ impl Node for Decisions {
                 v.drop(i, why);
             }
         }
+    }
+
+    fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
+        if self.waiting.is_empty() {
+            return Due::NEVER;
+        }
+        self.begin(v.now());
+        let settings = self.settings.load(v.guard());
+        let most = self.left.1.min(self.heard.pace());
+        for _ in 0..most.min(self.waiting.len()) {
+            let Some(next) = self.waiting.pop_front() else { break };
+            self.pass_on(v, settings, &next);
+        }
+        if self.waiting.is_empty() { Due::NEVER } else { Due::NOW }
+    }
+
+    fn take_over(&mut self, old: &mut Self) {
+        std::mem::swap(&mut self.waiting, &mut old.waiting);
     }
 }
 
@@ -165,5 +222,7 @@ pub(super) fn is_message_to_us(packet: &[u8], settings: &Settings) -> bool {
     ours && is_message(packet, settings.ports)
 }
 
-/// Decisions that are heard in a poll at most.
+/// Decisions that are passed on in a poll at most.
 const MOST: usize = 1_024;
+/// Decisions that wait at most: a vector of the longest messages with an MTU of 1,500.
+const MOST_WAITING: usize = 16 * MOST;

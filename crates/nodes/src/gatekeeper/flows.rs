@@ -177,7 +177,7 @@ impl Flows {
         Due::at(self.sweep_at)
     }
 
-    /// Ticks after which another worker's decisions are looked for at the latest.
+    /// Ticks after which decisions that come with no packet are looked for at the latest.
     pub(super) fn pause(&self) -> u64 {
         self.times.second() / 1_000
     }

@@ -105,7 +105,8 @@ impl Verdicts {
     }
 }
 
-/// Packets of one protection that were dropped, by the codes of the nodes' reasons; or reported.
+/// Packets of one protection that were dropped, by the codes of the nodes' reasons; or reported;
+/// or let pass, because it is a bypass.
 #[derive(Debug, Default)]
 pub struct Drops {
     /// By `shield`.
@@ -114,6 +115,10 @@ pub struct Drops {
     pub solicit: [Counter; SOLICIT_DROPS],
     /// Too long, and not to be fragmented: by `icmp_error`, as far as its rate goes.
     pub reported: Counter,
+    /// Given to the lookup without a verdict. Some may have no way, and be dropped there.
+    pub bypassed: Counter,
+    /// Of their frames, as they came.
+    pub bypassed_bytes: Counter,
 }
 
 /// Reasons of `shield`.
@@ -175,6 +180,37 @@ impl Tally {
     }
 }
 
+/// Packets of one bypass after the other that are not counted yet.
+#[derive(Debug, Default)]
+pub(super) struct Bypassed {
+    index: u32,
+    sum: Sum,
+}
+
+impl Bypassed {
+    /// A packet of the bypass `index`, in a frame of so many bytes.
+    #[inline]
+    pub(super) fn add(&mut self, counters: &Counters, index: u32, bytes: u32) {
+        if index != self.index {
+            self.count(counters);
+            self.index = index;
+        }
+        self.sum.add(bytes);
+    }
+
+    /// Adds what was not counted yet to the counters.
+    #[inline]
+    pub(super) fn count(&mut self, counters: &Counters) {
+        let sum = std::mem::take(&mut self.sum);
+        if sum.packets() > 0
+            && let Some(of) = counters.drops.get(self.index as usize)
+        {
+            of.bypassed.add(sum.packets());
+            of.bypassed_bytes.add(sum.bytes());
+        }
+    }
+}
+
 /// Decisions that came to a worker, and what became of them.
 #[derive(Debug, Default)]
 pub struct Decisions {
@@ -182,7 +218,7 @@ pub struct Decisions {
     pub refused: [Counter; Refusal::ALL.len()],
     /// Messages with IPv4 options, which nobody reads.
     pub options: Counter,
-    /// Cut off: a poll hears no more than 1,024 decisions.
+    /// Cut off: a poll passes on 1,024 decisions, and no more than 16,384 wait for later ones.
     pub too_many: Counter,
     /// For a destination that nothing protects.
     pub unprotected: Counter,

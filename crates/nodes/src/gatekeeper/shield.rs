@@ -44,7 +44,7 @@ use super::outer::Ways;
 use super::programs::Programs;
 use super::request::LOWEST_DSCP;
 use super::rule::Arrival;
-use super::settings::{Counters, SHIELD_DROPS, Settings};
+use super::settings::{Bypassed, Counters, SHIELD_DROPS, Settings};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
 use sender::{Granted, Sender};
@@ -290,12 +290,9 @@ impl Node for Shield {
         if more {
             return Due::NOW;
         }
-        // Whoever hears a decision on another worker rings no bell.
-        if self.heard.len() > 1 {
-            due.min(Due::at(v.now().saturating_add(flows.pause())))
-        } else {
-            due
-        }
+        // Whoever hears a decision on another worker rings no bell; nor does `decisions`, where
+        // it passes on what has waited.
+        due.min(Due::at(v.now().saturating_add(flows.pause())))
     }
 
     fn take_over(&mut self, old: &mut Self) {
@@ -316,6 +313,7 @@ fn gather(
     let mut n = 0;
     // The answer of the packet before, and its protection: mostly the next one's, too.
     let mut last = (Hop::NONE, Named::NONE);
+    let mut bypassed = Bypassed::default();
     for i in 0..v.n() {
         let answer = v.get(Answer, i);
         if answer == last.0 && last.1 != Named::NONE {
@@ -332,7 +330,10 @@ fn gather(
                 last = (answer, Named::of(protection.id));
                 n = take(v, batch, n, i, last.1);
             }
-            Kind::Bypass => pass(v, i),
+            Kind::Bypass => {
+                bypassed.add(counters, step.index(), v.frame_len(i).into());
+                pass(v, i);
+            }
             Kind::Discard => {
                 if let Some(of) = protections.at(step.index()).and_then(|of| counters.drops(of.id))
                 {
@@ -343,6 +344,7 @@ fn gather(
             _ => v.drop(i, Why::Changed),
         }
     }
+    bypassed.count(counters);
     n
 }
 

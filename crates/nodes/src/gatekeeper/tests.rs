@@ -29,6 +29,7 @@ mod shadow;
 mod shield;
 mod stock;
 mod turns;
+mod waiting;
 
 const PS: u64 = 1;
 const US: u64 = 1_000_000 * PS;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use graph::clock;
 use graph::ring::spsc::Producer;
+use io::VECTOR;
 use lookup::Hop;
 use lookup::exact::flow::FlowKey;
 use lookup::sync::{Guard, Published};
@@ -56,6 +57,11 @@ impl ToOwners {
     ) -> Self {
         let times = Times::new(clock::rate());
         ToOwners { forwarding, counters, owners, rings, programs, times }
+    }
+
+    /// How many decisions the owners' tables take in in the time of a poll.
+    pub(super) fn pace(&self) -> usize {
+        if self.owners.is_some() { VECTOR * self.rings.len() } else { VECTOR }
     }
 
     /// Sends a decision to the owner of its flow.

@@ -64,25 +64,39 @@ impl Routing {
         if self.lookup(vrf, ip) == BTreeSet::from([Meets::Other(Kind::ForUs)]) {
             return None;
         }
-        let (target, ways) =
-            (0..=width(ip)).rev().find_map(|len| self.best(vrf, covering(ip, len)))?;
-        let paths = self.all_paths(&target);
-        let there = |path: &&Path| self.path(path).is_some();
-        let back = |path: &Path| {
-            let iface = self.iface_of(path.link);
-            iface.and_then(|id| self.sides.get(&id)) == Some(&Side::Back)
-        };
-        if paths.is_empty() || !paths.iter().filter(there).all(back) {
-            return None;
-        }
-        let ways = match self.only_path(&target) {
-            Some(path) if path.via.is_none() => {
-                let neighbour = self.neighbours.get(&(path.link, ip))?;
-                BTreeSet::from([self.way(&path, neighbour)?])
+        let best = |len: &u8| self.best(vrf, covering(ip, *len)).is_some();
+        let len = (0..=width(ip)).rev().find(best)?;
+        for (_, target) in &self.routes[&(vrf, covering(ip, len))] {
+            let Some(ways) = self.target(target) else { continue };
+            let paths = self.all_paths(target);
+            if paths.is_empty() {
+                return None;
             }
-            _ => ways,
-        };
-        ways.iter().any(|meets| matches!(meets, Meets::Way(..))).then_some(ways)
+            let back = |path: &Path| {
+                let iface = self.iface_of(path.link);
+                iface.and_then(|id| self.sides.get(&id)) == Some(&Side::Back)
+            };
+            let there = || paths.iter().filter(|path| self.path(path).is_some());
+            let (only, ways) = if there().all(back) {
+                (self.only_path(target), ways)
+            } else {
+                let kept: Vec<Path> = paths.iter().filter(|path| back(path)).copied().collect();
+                let ways = kept.iter().filter_map(|path| self.path(path)).collect();
+                (if let [only] = kept[..] { Some(only) } else { None }, ways)
+            };
+            if !there().any(back) {
+                continue;
+            }
+            let ways = match only {
+                Some(path) if path.via.is_none() => {
+                    let neighbour = self.neighbours.get(&(path.link, ip))?;
+                    BTreeSet::from([self.way(&path, neighbour)?])
+                }
+                _ => ways,
+            };
+            return ways.iter().any(|meets| matches!(meets, Meets::Way(..))).then_some(ways);
+        }
+        None
     }
 
     fn all_paths(&self, target: &Target) -> Vec<Path> {

@@ -139,6 +139,7 @@ pub(super) fn protections(all: &[Protected]) -> Table {
         let faults = one.faults.iter();
         notes.extend(faults.map(|of| format!("{}: {}", of.address, of.fault)));
         notes.extend((!one.shown).then(|| "not shown to routing daemons".into()));
+        notes.extend((one.bypassed > 0).then(|| format!("{} let pass", number(one.bypassed))));
         let taken = |of: &&Count| TAKEN.contains(&of.what.as_str()) || of.count == 0;
         let refused = one.decisions.iter().filter(|of| !taken(of));
         notes.extend(refused.map(|of| format!("{} decisions {}", number(of.count), of.what)));
@@ -319,12 +320,16 @@ mod tests {
             shadow_verdicts: Verdicts { requests: 1_234, ..Verdicts::default() },
             decisions: Vec::new(),
             drops: Vec::new(),
+            bypassed: 0,
+            bypassed_bytes: 0,
         };
         let plain = text(&one);
+        assert!(!plain.contains("let pass"));
         assert!(plain.contains("shadow  198.51.100.9 weight 2"), "{plain}");
         one.shown = false;
         assert!(text(&one).contains("not shown to routing daemons"));
-        one.shown = true;
+        (one.shown, one.bypassed) = (true, 5_678);
+        assert!(text(&one).contains("5,678 let pass"));
         let count = |what: &str, count| Count { what: what.into(), count };
         one.decisions = vec![count("granted", 7), count("no_page", 0), count("no_place", 2)];
         let refused = text(&one);

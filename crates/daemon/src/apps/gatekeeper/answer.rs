@@ -275,6 +275,7 @@ impl Guarding {
                     .dropped_since(&before)
                     .map(|(node, why, count)| Count { what: format!("{node}.{why}"), count });
                 let drops = drops.collect();
+                let [bypassed, bypassed_bytes] = counted.bypassed_since(&before);
                 let ([verdicts, shadow_verdicts], decisions) = counted.since(before);
                 Protected {
                     protect: show::protect(info),
@@ -291,6 +292,8 @@ impl Guarding {
                     shadow_verdicts,
                     decisions,
                     drops,
+                    bypassed,
+                    bypassed_bytes,
                 }
             });
             let shown: Vec<_> = shown.collect();

@@ -37,6 +37,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
         }
     })?;
     let mut all = vec![mtu(guarding, &interfaces, &protected, too_long(state))];
+    all.extend(messages(guarding, &interfaces, &protected));
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
     all.extend(decisions_from(guarding.shield.decisions_from));
@@ -108,12 +109,9 @@ fn mute(count: u64, first: &str) -> Finding {
 /// A packet as long as the front takes has to fit at the back with the outer header.
 fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
     let what = "room for the outer header";
-    let on = |names: &'_ [String]| {
-        let names = names.to_vec();
-        interfaces.iter().filter(move |info| names.contains(&info.iface.name))
-    };
     // Not those that only share a port with the front: nobody is to come by them.
-    let longest = on(&guarding.shield.front).map(|info| info.iface.mtu).max().unwrap_or(0);
+    let front = on(interfaces, &guarding.shield.front);
+    let longest = front.map(|info| info.iface.mtu).max().unwrap_or(0);
     let [v4, v6] = protected.families;
     let header = if v6 {
         40
@@ -123,9 +121,7 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
         0
     };
     let wanted = longest.saturating_add(header);
-    let short = on(&guarding.shield.back).filter(|info| info.iface.mtu < wanted);
-    let short: Vec<_> =
-        short.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect();
+    let short = shorter(guarding, interfaces, wanted);
     let lost = match lost {
         0 => String::new(),
         lost => format!("; {} too long so far", number(lost, "packet was", "packets were")),
@@ -149,6 +145,39 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
              packets get \"too big\" errors"
         ),
     }
+}
+
+/// Deployed Grantors fill a buffer with decisions, whatever the way to the Gatekeeper takes.
+fn messages(
+    guarding: &Guarding,
+    interfaces: &[IfaceInfo],
+    protected: &Protected,
+) -> Option<Finding> {
+    let short = shorter(guarding, interfaces, LONGEST_MESSAGE);
+    (protected.families != [false; 2] && !short.is_empty()).then(|| Finding {
+        what: "messages of Grantors",
+        level: Level::Better,
+        found: format!(
+            "a deployed Grantor sends up to {LONGEST_MESSAGE} bytes of decisions that must not be \
+             fragmented, more than the mtu of {}",
+            short.join(", ")
+        ),
+        remedy: format!(
+            "set mtu = {LONGEST_MESSAGE} there, and on the way from such Grantors; Rutter's own \
+             send no more than the mtu of their way"
+        ),
+    })
+}
+
+/// Those of the back whose MTU is less than that.
+fn shorter(guarding: &Guarding, interfaces: &[IfaceInfo], mtu: u16) -> Vec<String> {
+    let back = on(interfaces, &guarding.shield.back).filter(|info| info.iface.mtu < mtu);
+    back.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect()
+}
+
+/// The interfaces with these names.
+fn on<'i>(all: &'i [IfaceInfo], names: &[String]) -> impl Iterator<Item = &'i IfaceInfo> {
+    all.iter().filter(move |info| names.contains(&info.iface.name))
 }
 
 /// What comes in there goes by the routes, protected or not.
@@ -254,6 +283,8 @@ fn more(count: u64) -> String {
 }
 
 const MOST: usize = 8;
+/// The MTU at the back of the deployed system, and the buffer of a message there.
+const LONGEST_MESSAGE: u16 = 2_048;
 
 #[cfg(test)]
 mod tests {

@@ -148,6 +148,7 @@ pub(super) struct Counted {
     verdicts: [shown::Verdicts; 2],
     decided: [u64; FATES.len()],
     drops: [u64; DROPS],
+    bypassed: [u64; 2],
 }
 
 impl Counted {
@@ -161,11 +162,18 @@ impl Counted {
             sum(workers.iter().filter_map(|counters| counters.of(set))),
             sum(workers.iter().filter_map(|counters| counters.shadow_of(set))),
         ];
-        let mut drops = [0; DROPS];
+        let (mut drops, mut bypassed) = ([0; DROPS], [0; 2]);
         for of in workers.iter().filter_map(|counters| counters.drops(set)) {
             drops.iter_mut().zip(dropped(of)).for_each(|(sum, counter)| *sum += counter.get());
+            let passed = [&of.bypassed, &of.bypassed_bytes];
+            bypassed.iter_mut().zip(passed).for_each(|(sum, counter)| *sum += counter.get());
         }
-        Counted { verdicts, decided, drops }
+        Counted { verdicts, decided, drops, bypassed }
+    }
+
+    /// Packets and bytes that a bypass has let pass since then.
+    pub fn bypassed_since(&self, before: &Counted) -> [u64; 2] {
+        [0, 1].map(|at| self.bypassed[at].saturating_sub(before.bypassed[at]))
     }
 
     /// Drops since then, by node and reason; and what was reported.

@@ -317,6 +317,8 @@ fn doctor_names_what_is_in_the_way() {
     for what in ["sides", "decisions", "shadow", "addresses at the back"] {
         assert_eq!(level(&rig, what), None, "{what}");
     }
+    let messages = rig.doctor("messages of Grantors").unwrap();
+    assert!(messages.found.contains("up to 2048 bytes") && messages.level == "better");
     rig.stop();
     let rig = Rig::with("shield-ill", [&[], &[]], |text| {
         text.replace("entries", "decisions_from = \"anybody\"\nentries")

@@ -62,6 +62,32 @@ fn drops_are_counted_by_protection_and_reason() {
     assert_eq!(drops(&rig, "2001:db8:20::1"), []);
 }
 
+/// A bypass reaches no verdict: its packets are counted where they go on to the lookup.
+#[test]
+fn what_bypasses_is_counted_by_protection() {
+    let mut rig = Rig::new();
+    let other = tables::Protect {
+        net: "10.24.0.0/16".parse().unwrap(),
+        action: tables::Action::Bypass,
+        options: 0,
+        grantors: Vec::new(),
+    };
+    rig.control.protect(tables::VrfId(0), &other).unwrap();
+    rig.control.commit();
+    let bypassed = |rig: &Rig, dst: &str| {
+        let of = rig.counters.drops(rig.set(dst)).unwrap();
+        [of.bypassed.get(), of.bypassed_bytes.get()]
+    };
+    let frames: Vec<_> = ["10.21.0.1", "10.21.0.2", "10.24.0.1", "10.20.0.1", "10.21.0.1"]
+        .map(|dst| packets(dst, 1).remove(0))
+        .to_vec();
+    assert_eq!(rig.send(&frames).len(), 5);
+    let len = frames[0].len() as u64;
+    assert_eq!(bypassed(&rig, "10.21.0.1"), [3, 3 * len]);
+    assert_eq!(bypassed(&rig, "10.24.0.1"), [1, len]);
+    assert_eq!(bypassed(&rig, "10.20.0.1"), [0, 0]);
+}
+
 /// Of requests and of what is granted, also where no error is sent any more.
 #[test]
 fn packets_whose_sources_hear_why_are_counted_by_protection() {

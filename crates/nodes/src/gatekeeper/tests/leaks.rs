@@ -1,7 +1,7 @@
 //! Nothing that is protected gets to the kernel, or out by another way (F8); errors that are
 //! due come from here.
 
-use tables::event::NeighbourState;
+use tables::event::{Event, LinkId, Neighbour, NeighbourState, Target};
 use tables::{Action, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -284,6 +284,39 @@ fn what_bypasses_without_a_way_is_dropped_by_name() {
     rig.back.push(&udp4("10.99.0.1").macs(Mac(PEER), Mac(P1)).build());
     rig.work();
     assert!(rig.kernel.pop(|_, _| ()).is_some());
+}
+
+/// BIRD with `merge paths on`, and a provider and the protected network that announce the same.
+#[test]
+fn of_a_route_that_both_sides_have_no_flow_is_lost() {
+    let mut rig = rig();
+    let path = |link, via: &str| {
+        let via = Some(via.parse().unwrap());
+        tables::event::Path { link: LinkId(link), via, weight: 1, mtu: 0 }
+    };
+    let (ip, mac) = ("10.0.0.7".parse().unwrap(), Some(PEER));
+    let state = NeighbourState::Reachable;
+    let mut both = route("172.16.0.0/12", 0, None);
+    if let Event::Route(route, _) = &mut both {
+        route.target = Target::Paths([path(1, "10.0.0.7"), path(2, "10.0.2.9")].into());
+    }
+    rig.control.handle(&[Event::Neighbour(Neighbour { link: LinkId(1), ip, mac, state }), both]);
+    bypass(&mut rig, "172.16.0.0/16");
+    let flows = |net: &str| (0..40).map(|host| format!("{net}.{host}")).collect::<Vec<_>>();
+    let bypassed: Vec<_> = flows("172.16.0").iter().map(|dst| to_p0(udp4(dst))).collect();
+    assert_eq!(rig.send(&bypassed).len(), 40, "to the back");
+    for dst in flows("172.17.0") {
+        rig.back.push(&udp4(&dst).macs(Mac(PEER), Mac(P1)).build());
+    }
+    rig.run();
+    assert_eq!((rig.front.take().len(), rig.back.take().len()), (40, 0), "answers, to the front");
+    rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
+    assert!(answers(&mut rig, &bypassed).is_empty());
+    let dropped = ["ip4_sides.front_to_front", "decisions.no_way"].map(|of| {
+        let (node, why) = of.split_once('.').unwrap();
+        rig.dropped(node, why)
+    });
+    assert!(dropped[0] > 0 && dropped[0] + dropped[1] == 40, "no way: by name, {dropped:?}");
 }
 
 #[test]

@@ -348,6 +348,24 @@ fn a_full_table_makes_room_and_the_thesis_rule_does_not() {
     assert_eq!((dropped, rig.counters.all.dropped.get()), (4_000 - sent as u64, dropped));
 }
 
+#[test]
+fn decisions_for_unknown_flows_find_no_place_in_a_full_table_that_replaces_none() {
+    for (full, none) in [("replace", false), ("thesis", true), ("deployed", true)] {
+        let mut rig = Rig::with(1_024, full);
+        flood(4_000).chunks(100).for_each(|frames| _ = rig.send(frames));
+        (0..20).for_each(|host| rig.decide(&format!("10.20.9.{host}"), GRANT));
+        let set = rig.set(V4);
+        let decided =
+            |of: &crate::gatekeeper::settings::Fates| [&of.no_place, &of.granted].map(|c| c.get());
+        let all = decided(&rig.counters.decisions.all);
+        assert_eq!(all, if none { [20, 0] } else { [0, 20] }, "{full}");
+        assert_eq!(decided(rig.counters.decided(set).unwrap()), all, "{full}");
+        let asks = to_p0(udp4("10.20.9.7"));
+        let sent = rig.send(std::slice::from_ref(&asks));
+        assert_eq!(sent == [in_v4(1, &asks[14..])], !none, "{full}");
+    }
+}
+
 /// Easy version 11, with entries that live for a moment.
 #[test]
 fn an_idle_table_is_swept() {

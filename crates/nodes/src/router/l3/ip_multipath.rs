@@ -8,6 +8,11 @@
 //!
 //! | cost | the device's hash, or two multiplications (IPv6: four); three dependent reads |
 //! |------|-------------------------------------------------------------------------------|
+//! |      | in a shield: two sides more; where the member is no way, a look at each of the group |
+//!
+//! In a shield, packets from the front may leave at the back only, and those from the back not
+//! there: of the members those count by which a packet may leave (`ip_sides`), if there are any.
+//! So a route that both sides have at equal cost loses none of its flows.
 //!
 //! Source: RFC 2992 (equal-cost multi-path by hash), RFC 6438 for IPv6. A flow keeps
 //! its path, and so its order, as long as the group exists. Each router draws its own
@@ -25,7 +30,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use graph::{Lanes, Node, Packets, View, labels};
-use tables::{Forwarding, HopTable};
+use lookup::Hop;
+use tables::{Forwarding, HopTable, IfaceId, Ifaces, Side};
 use wire::flow::Hasher;
 
 use super::step::{self, Why};
@@ -64,8 +70,9 @@ impl<F: Family> Node for Multipath<F> {
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
+        let ifaces = self.forwarding.ifaces.load(v.guard());
         v.leave_all(To::Rewrite);
-        if !choose::<F>(v, hops, &self.hasher) {
+        if !choose::<F>(v, hops, &self.hasher, ifaces.sided.then_some(ifaces)) {
             v.postponed(To::Punt, |v, i| other(v, i, hops, &self.forwarding));
         }
     }
@@ -90,11 +97,20 @@ fn other<F: Family>(
 
 /// Chooses, and postpones packets whose hops do not forward; false where there are any.
 #[inline(never)]
-fn choose<F: Family>(v: &mut Packets<Multipath<F>>, hops: &HopTable, hasher: &Hasher) -> bool {
+fn choose<F: Family>(
+    v: &mut Packets<Multipath<F>>,
+    hops: &HopTable,
+    hasher: &Hasher,
+    sides: Option<&Ifaces>,
+) -> bool {
     let mut all = true;
     for i in 0..v.n() {
         let hash = v.device_hash(i).unwrap_or_else(|| F::flow(hasher, v.head(i)));
-        let hop = hops.member(v.get(Group, i).0, hash);
+        let group = v.get(Group, i).0;
+        let hop = match sides {
+            None => hops.member(group, hash),
+            Some(ifaces) => leading_on((group, hash), v.get(Iface, i), hops, ifaces),
+        };
         v.set(Answer, i, hop);
         match hops.step(hop).forward() {
             Some(adjacency) => v.set(Adjacency, i, adjacency),
@@ -107,12 +123,27 @@ fn choose<F: Family>(v: &mut Packets<Multipath<F>>, hops: &HopTable, hasher: &Ha
     all
 }
 
+/// The member by which packets of this interface may leave; the flow's own one where none is.
+#[inline(never)]
+fn leading_on((group, hash): (u32, u32), iface: IfaceId, hops: &HopTable, ifaces: &Ifaces) -> Hop {
+    let from = ifaces.side(iface);
+    let may = |hop| {
+        let out = hops.step(hop).forward().map(|of| hops.adjacency(of).out().iface());
+        out.is_some_and(|out| from.may_leave_at(ifaces.side(out), true).is_ok())
+    };
+    match from {
+        // Whichever way they go.
+        Side::Neither => hops.member(group, hash),
+        _ => hops.member_that(group, hash, may).unwrap_or_else(|| hops.member(group, hash)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::family::{V4, V6};
     use crate::lanes::GroupId;
-    use crate::testbed::{Net, stripped, to_p0, udp4};
+    use crate::testbed::{Net, shielded, stripped, to_p0, udp4};
     use graph::testing::Outcome;
     use std::net::{SocketAddrV4, SocketAddrV6};
     use wire::build::Frame;
@@ -148,6 +179,44 @@ mod tests {
         let from = |i: u16| SocketAddrV6::new(*src.ip(), 1000 + i / 2, 0, 0);
         let frame = |i: u16| to_p0(Frame::udp6(from(i), dst));
         spreads(&run::<V6>(&(0..240).map(frame).collect::<Vec<_>>(), 1));
+    }
+
+    /// By adjacency 8 to the back, by 9 to neither side, by 10 to the front.
+    #[test]
+    fn in_a_shield_flows_take_the_members_by_which_they_may_leave() {
+        let net = Net::new();
+        shielded(&net);
+        let thread = net.domain.register("groups");
+        let hops = net.forwarding.hops.load(thread.guard());
+        let [back, neither, front] = [Hop(8), Hop(9), Hop(15)];
+        let unresolved = Hop(11);
+        hops.set_group(2, 8, &[front, back, neither, unresolved]);
+        hops.set_group(3, 16, &[front, front]);
+        let frame = |i: u16| {
+            let from = SocketAddrV4::new([198, 51, 100, 7].into(), i);
+            to_p0(Frame::udp4(from, "10.2.0.1:53".parse().unwrap()))
+        };
+        let frames: Vec<_> = (0..240).map(frame).collect();
+        let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        let ways = |from: u16, group: u32| {
+            let mut node = Multipath::<V4>::new(net.forwarding.clone(), Hasher::new(7));
+            let got = net.bench().run(&mut node, &frames, |v, i| {
+                stripped(v, i);
+                v.set(Group, i, GroupId(group));
+                v.set(Iface, i, IfaceId(from));
+            });
+            [8, 9, 10].map(|id| {
+                let by = |got: &&Outcome| got.to == "rewrite" && got.get(Adjacency).0 == id;
+                got.iter().filter(by).count()
+            })
+        };
+        assert_eq!(ways(1, 2), [240, 0, 0], "from the front to the back alone");
+        let [to_back, out, to_front] = ways(2, 2);
+        assert_eq!((to_back, out + to_front), (0, 240));
+        assert!((90..=150).contains(&out), "{out} of 240, 120 expected");
+        let all = ways(3, 2);
+        assert!(all.iter().all(|n| (35..=85).contains(n)), "{all:?}: 60 each, 60 unresolved");
+        assert_eq!(ways(1, 3), [0, 0, 240], "no way: `ip4_sides` drops it by name");
     }
 
     #[test]

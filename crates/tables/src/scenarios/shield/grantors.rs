@@ -1,7 +1,7 @@
 //! Who decides, and how it is reached.
 
 use super::*;
-use crate::event::{Event, LinkId, NextHop, NextHopTo};
+use crate::event::{Event, LinkId, NextHop, NextHopTo, Path};
 use crate::testing::{link, path};
 use crate::{Grantor, Unresolved};
 
@@ -116,10 +116,7 @@ fn the_way_follows_routes_and_never_leads_to_the_front() {
         (Target::Prohibit, Unresolved::Unreachable),
         (to(9, "10.8.8.8"), Unresolved::NotOurs),
         (Target::Kernel, Unresolved::NotOurs),
-        (
-            Target::Paths([path(2, "10.0.1.2"), path(1, "10.0.0.2")].into()),
-            Unresolved::NotBack(FRONT),
-        ),
+        (Target::Paths([path(9, "10.8.8.8"), path(1, "10.0.0.2")].into()), Unresolved::NotOurs),
     ] {
         b.handle(&[add("203.0.113.9/32", 0, target.clone())]);
         assert_eq!(seen(&b), Err(why));
@@ -170,4 +167,156 @@ fn the_way_over_a_lost_link_is_left_before_routes_follow() {
     assert_eq!(why(&b, "203.0.113.9"), Ok(1));
     b.handle(&[object("10.0.1.4")]);
     assert_eq!(why(&b, "203.0.113.9"), Err(Unresolved::NoNeighbour));
+}
+
+/// What packets for the only Grantor meet, by hash.
+fn ways(b: &Bench) -> Vec<Seen> {
+    let id = info(b, NET).id;
+    let protections = b.control.forwarding().protections.load(b.reader.guard());
+    b.see_hop(protections.get(id).unwrap().grantor(0).unwrap().hop())
+}
+
+/// How often each way to the only Grantor is among its members.
+fn shares(b: &Bench) -> Vec<usize> {
+    let forwarding = b.control.forwarding();
+    let protections = forwarding.protections.load(b.reader.guard());
+    let hop = protections.get(info(b, NET).id).unwrap().grantor(0).unwrap().hop();
+    let hops = forwarding.hops.load(b.reader.guard());
+    let members = hops.members(hops.step(hop).multipath().unwrap());
+    members.chunk_by(|a, b| a == b).map(<[_]>::len).collect()
+}
+
+/// BIRD with `merge paths on`, and the provider and the home network as near as each other.
+#[test]
+fn of_equal_paths_those_at_the_back_lead_to_a_grantor() {
+    let mut b = bench();
+    b.handle(&[neighbour(2, "10.0.1.3", 13)]);
+    let heavy = Path { weight: 3, ..path(2, "10.0.1.2") };
+    let both = Target::Paths([path(1, "10.0.0.2"), heavy, path(2, "10.0.1.3")].into());
+    for net in ["0.0.0.0/0", "203.0.113.0/24"] {
+        b.handle(&[add(net, 0, both.clone())]);
+        put(&mut b, &[of(NET, Action::Protect, &[named("203.0.113.9", 1)])]);
+        assert_eq!((why(&b, "203.0.113.9"), asked(&b, NET)), (Ok(2), vec![(9, 256)]));
+        assert_eq!(ways(&b), [by(2, 3), by(2, 13)]);
+        assert_eq!(shares(&b), [3, 1], "by weight, among themselves");
+        take(&mut b, NET);
+        b.handle(&[del(net, 0, both.clone())]);
+    }
+    let hops = |b: &mut Bench| {
+        b.settle();
+        b.used("hops")
+    };
+    let before = hops(&mut b);
+    let few = Target::Paths([path(1, "10.0.0.2"), path(2, "10.0.1.3")].into());
+    b.handle(&[add("203.0.113.0/24", 0, few.clone())]);
+    put(&mut b, &[of(NET, Action::Protect, &[named("203.0.113.9", 1)])]);
+    assert_eq!(ways(&b), [by(2, 13)]);
+    // Nobody at the back any more, and again: by neighbour, link and side.
+    b.handle(&[neighbour(2, "10.0.1.3", 0)]);
+    assert_eq!((why(&b, "203.0.113.9"), asked(&b, NET)), (Err(Unresolved::NoNeighbour), vec![]));
+    b.handle(&[neighbour(2, "10.0.1.3", 14)]);
+    assert_eq!(ways(&b), [by(2, 14)]);
+    b.handle(&[link(2, "p1", false)]);
+    assert_eq!((why(&b, "203.0.113.9"), asked(&b, NET)), (Err(Unresolved::NotBack(FRONT)), vec![]));
+    b.handle(&[link(2, "p1", true)]);
+    assert_eq!(ways(&b), [by(2, 14)]);
+    b.control.set_side(BACK, Side::Neither);
+    b.handle(&[]);
+    assert_eq!(why(&b, "203.0.113.9"), Err(Unresolved::NotBack(FRONT)));
+    b.control.set_side(FRONT, Side::Back);
+    b.handle(&[]);
+    assert_eq!(ways(&b), [by(1, 2)]);
+    b.control.set_side(FRONT, Side::Front);
+    b.control.set_side(BACK, Side::Back);
+    b.handle(&[]);
+    assert_eq!((ways(&b), asked(&b, NET)), (vec![by(2, 14)], vec![(9, 256)]));
+    // The kernel drops the routes of a link without its addresses; what Grantors have, too.
+    take(&mut b, NET);
+    b.handle(&[del("203.0.113.0/24", 0, few)]);
+    assert_eq!(hops(&mut b), before);
+}
+
+#[test]
+fn of_equal_paths_to_a_network_the_one_at_the_back_asks_for_the_grantor() {
+    let mut b = bench();
+    let both = Target::Paths([path(1, ""), path(2, "")].into());
+    b.handle(&[add("203.0.113.0/24", 0, both)]);
+    put(&mut b, &[of(NET, Action::Protect, &[named("203.0.113.9", 1)])]);
+    assert_eq!(why(&b, "203.0.113.9"), Err(Unresolved::NoNeighbour));
+    let all = b.control.gateways();
+    assert!(all.iter().any(|of| of.link == LinkId(2) && of.ip.to_string() == "203.0.113.9"));
+    b.handle(&[neighbour(2, "203.0.113.9", 9)]);
+    assert_eq!(ways(&b), [by(2, 9)]);
+}
+
+#[test]
+fn of_a_group_of_objects_the_members_at_the_back_lead_to_a_grantor() {
+    let mut b = bench();
+    let object = |id, to| Event::NextHop(NextHop { id, to });
+    b.handle(&[
+        object(1, NextHopTo::Path(path(1, "10.0.0.2"))),
+        object(2, NextHopTo::Path(path(2, "10.0.1.2"))),
+        object(3, NextHopTo::Group([(1, 1), (2, 1)].into())),
+        add("203.0.113.0/24", 0, Target::Object { id: 3, mtu: 0 }),
+        neighbour(2, "10.0.1.3", 13),
+    ]);
+    put(&mut b, &[of(NET, Action::Protect, &[named("203.0.113.9", 1)])]);
+    assert_eq!(ways(&b), [by(2, 3)]);
+    b.handle(&[object(2, NextHopTo::Path(path(2, "10.0.1.3")))]);
+    assert_eq!(ways(&b), [by(2, 13)]);
+    b.handle(&[object(2, NextHopTo::Path(path(1, "10.0.0.2")))]);
+    assert_eq!(why(&b, "203.0.113.9"), Err(Unresolved::NotBack(FRONT)));
+    b.handle(&[object(1, NextHopTo::Path(path(2, "10.0.1.2")))]);
+    assert_eq!(ways(&b), [by(2, 3)]);
+}
+
+/// Routes of one prefix that differ in metric: the best one at the back. A longer prefix hides
+/// them, and is named.
+#[test]
+fn of_unequal_routes_the_best_at_the_back_leads_to_a_grantor() {
+    let mut b = bench();
+    b.handle(&[
+        neighbour(2, "10.0.1.3", 13),
+        add("203.0.113.0/24", 10, to(1, "10.0.0.2")),
+        add("203.0.113.0/24", 20, to(2, "10.0.1.2")),
+        add("203.0.113.0/24", 30, to(2, "10.0.1.3")),
+    ]);
+    put(&mut b, &[of(NET, Action::Protect, &[named("203.0.113.9", 1)])]);
+    assert_eq!((ways(&b), b.see("203.0.113.9")), (vec![by(2, 3)], by(1, 2)), "others go by it");
+    b.handle(&[del("203.0.113.0/24", 20, to(2, "10.0.1.2"))]);
+    assert_eq!(ways(&b), [by(2, 13)]);
+    b.handle(&[add("203.0.113.0/24", 15, to(2, "10.0.1.2"))]);
+    assert_eq!(ways(&b), [by(2, 3)]);
+    // What drops, or only the kernel knows, counts before worse routes.
+    for (target, why_not) in
+        [(Target::Blackhole, Unresolved::Unreachable), (Target::Kernel, Unresolved::NotOurs)]
+    {
+        b.handle(&[add("203.0.113.0/24", 5, target.clone())]);
+        assert_eq!(why(&b, "203.0.113.9"), Err(why_not));
+        b.handle(&[del("203.0.113.0/24", 5, target.clone())]);
+        b.handle(&[add("203.0.113.0/24", 12, target.clone())]);
+        assert_eq!(why(&b, "203.0.113.9"), Err(Unresolved::NotBack(FRONT)));
+        b.handle(&[del("203.0.113.0/24", 12, target)]);
+    }
+    assert_eq!(ways(&b), [by(2, 3)]);
+    // The front says that the Grantor is elsewhere.
+    b.handle(&[add("203.0.113.0/25", 0, to(1, "10.0.0.2"))]);
+    assert_eq!((why(&b, "203.0.113.9"), asked(&b, NET)), (Err(Unresolved::NotBack(FRONT)), vec![]));
+    b.handle(&[del("203.0.113.0/25", 0, to(1, "10.0.0.2"))]);
+    b.handle(&[add("0.0.0.0/0", 0, to(1, "10.0.0.2"))]);
+    assert_eq!(ways(&b), [by(2, 3)], "a shorter one says nothing");
+}
+
+/// A bypass has no such choice: its packets go by the routes that all have.
+#[test]
+fn a_bypass_goes_by_the_best_route_whichever_side_it_leads_to() {
+    let mut b = bench();
+    put(&mut b, &[bypass("50.1.0.0/16")]);
+    b.handle(&[
+        add("50.1.0.0/16", 10, to(1, "10.0.0.2")),
+        add("50.1.0.0/16", 20, to(2, "10.0.1.2")),
+    ]);
+    assert_eq!(fate(&b, FRONT, "50.1.1.1"), Fate::Denied(Denied::FrontToFront));
+    b.handle(&[add("50.1.0.0/16", 5, to(2, "10.0.1.2"))]);
+    assert_eq!(fate(&b, FRONT, "50.1.1.1"), Fate::Leaves(BACK, 3));
 }
