@@ -85,6 +85,9 @@ KERNEL lookup_rutter4(const u32 *__restrict__ image, const u32 *dsts, u32 *hops,
 /* -- rutter6 ------------------------------------------------------------------------------- */
 
 #define FLAG 0x80000000u
+/* In the entry of a deeper tree: it is a line alone. */
+#define LINE 0x40000000u
+#define UNIT 0x3fffffffu
 
 /* How many of a unit's first `keys` words are less than x. They ascend, as signed numbers. */
 DEVICE u32 rank(const u32 *unit, u32 keys, u32 x) {
@@ -100,12 +103,12 @@ DEVICE u32 rank(const u32 *unit, u32 keys, u32 x) {
 /* The value for x in the tree of `entry`; with FLAG the number of a deeper tree. */
 DEVICE u32 in_tree(const u32 *units, u32 bits, u32 entry, u32 x) {
     x ^= FLAG;
-    for (u32 above = 1; above;) {
+    for (u32 above = !(entry & LINE); above;) {
         above = entry & FLAG;
-        const u32 *node = units + (u64)(entry & ~FLAG) * 16;
+        const u32 *node = units + (u64)(entry & UNIT) * 16;
         entry = node[15] + rank(node, 15, x);
     }
-    const u32 *line = units + (u64)(entry & ~FLAG) * 16;
+    const u32 *line = units + (u64)(entry & UNIT) * 16;
     if (bits == 32)
         return line[7 + rank(line, 7, x)];
     u32 half = 20 + rank(line, 10, x);

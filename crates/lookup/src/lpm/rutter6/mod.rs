@@ -6,7 +6,8 @@
 //!                ▼            ▼                  ▼                │          │        │
 //!   root    [2^16 words]   cells [2^t entries]   a tree           └ deeper trees, where a
 //!            cells 26│64-t  unit 26, bit 31: SUPER                  /48 (/80, /112) has
-//!                                                                   borders inside
+//!                                                                   borders inside: a line
+//!                                                                   alone (bit 30), or nodes
 //!   SUPER      15 keys │ unit of child 0     a node whose children are nodes
 //!   node       15 keys │ unit of child 0     16 children at most, one block of units
 //!   line       10 keys │ 11 values of 16 bits     or   7 keys │ 8 values of 32 bits
@@ -21,7 +22,7 @@
 //! | operation | cost                                                               |
 //! |-----------|--------------------------------------------------------------------|
 //! | lookup    | root, cell, node, line; a line more for each SUPER (1 key in 4);   |
-//! |           | a word, a node and a line more for each deeper tree                |
+//! |           | a word and a line more for each deeper tree, a node too in larger  |
 //! | build     | a sweep over the routes and a copy                                 |
 //! | update    | a line, and copies of the blocks on the way to it; /0: one store;  |
 //! |           | a new table beside this one before it has twice the bytes of one   |
@@ -29,7 +30,7 @@
 //!
 //! Source: our own; from the design study of a tree of lines that hold keys and hops. We
 //! differ: a deeper tree is a tree like the others, on the next 32 bits, and the value
-//! itself names it, not a hash. A change replaces only the answers of its own prefix, so
+//! itself names it, not a hash; it is a line alone where its answers fit into one. A change replaces only the answers of its own prefix, so
 //! the routes beside it are not read. Keys are ordered as unsigned numbers, so a tree may
 //! cover any range: AVX2 compares signed numbers only, and flipping a bit of x costs 2
 //! instructions less than a comparison by a minimum.
@@ -167,6 +168,8 @@ const SEPARATORS: usize = 15;
 const SIGN: u32 = 1 << 31;
 /// In an entry: the node's children are nodes.
 const SUPER: u32 = 1 << 31;
+/// In the entry of a deeper tree: it is a line alone.
+const LINE: u32 = 1 << 30;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::X_BITS;
 use super::cells::{cell, choose_bits, groups};
 use super::table::{DEEP, Value};
-use super::tree::{Answer, Patch, Spliced, Trees, patched, push};
+use super::tree::{Answer, Kind, Patch, Spliced, Trees, patched, push};
 use crate::lpm::flatten::Flatten;
 
 /// The cells of all /16s with one answer.
@@ -87,7 +87,7 @@ impl<V: Value> Rutter6<V> {
         answers: &[Answer],
     ) -> Option<()> {
         for group in groups::<V>(bits, range, answers) {
-            let tree = self.trees.plant(&group.answers)?;
+            let tree = self.trees.plant(&group.answers, Kind::Cell)?;
             self.store(cells, (group.first, group.last), tree);
         }
         Some(())
@@ -134,7 +134,7 @@ impl<V: Value> Rutter6<V> {
         let answers = if self.load(cells, range.1) != entry {
             self.join(cells, bits, range, patch, dropped)
         } else {
-            match self.trees.splice(entry, (from, to), patch, dropped)? {
+            match self.trees.splice(entry, (from, to), patch, Kind::Cell, dropped)? {
                 Spliced::Same => return Some(()),
                 Spliced::Tree(tree) => {
                     self.store(cells, range, tree);
@@ -232,7 +232,7 @@ impl<V: Value> Rutter6<V> {
         }
         let bits = 1;
         let cells = self.trees.take_cells(bits)?;
-        let tree = self.trees.plant(&[(0, hop)])?;
+        let tree = self.trees.plant(&[(0, hop)], Kind::Cell)?;
         self.store(cells, (0, 1), tree);
         self.uniform.insert(hop, Shared { word: word(cells, bits), users: 0 });
         Some(word(cells, bits))

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::rank::{BURST, GROUP, List, Portable, Rank, Unit};
 use super::sizes::{DEEPS, Sizes, UNITS};
-use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
+use super::{CARD, LEVELS, LINE, SEPARATORS, SUPER, x_of};
 use crate::Hop;
 use crate::hint::{prefetch, prefetch_all};
 use crate::lpm::default_hop::{self, DefaultHop};
@@ -239,10 +239,10 @@ impl<'t, V: Value> View<'t, V> {
         self.cells.at(i)
     }
 
-    /// The unit that `entry` names; its flag is ignored.
+    /// The unit that `entry` names; its flags are ignored.
     #[inline(always)]
     pub(super) fn unit(self, entry: u32) -> &'t Unit {
-        const { assert!(UNITS <= SUPER as usize) };
+        const { assert!(UNITS <= LINE as usize) };
         self.units.at(entry as usize)
     }
 
@@ -284,6 +284,9 @@ impl<'t, V: Value> View<'t, V> {
     #[inline(always)]
     fn value_by(self, mut entry: u32, x: u32, mut reads: impl FnMut(&Unit)) -> u32 {
         for _ in 0..MOST_STEPS {
+            if entry & LINE != 0 {
+                break;
+            }
             let plain = entry & SUPER == 0;
             reads(self.unit(entry));
             entry = self.step(Portable, entry, x);

@@ -150,7 +150,7 @@ fn a_deeper_tree_goes_with_the_last_long_route() {
     let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
     let mut table = Fixture::new([(around, Hop(1))]);
     for round in 0..if cfg!(miri) { 8 } else { 500 } {
-        for (hop, reads) in [(Some(Hop(2 + round)), 7), (None, 4)] {
+        for (hop, reads) in [(Some(Hop(2 + round)), 6), (None, 4)] {
             table.change(inside, hop);
             table.agree(&[around, inside]);
             assert_eq!(table.reads.reads(inside.first()).len(), reads);
@@ -158,6 +158,32 @@ fn a_deeper_tree_goes_with_the_last_long_route() {
     }
     // Some wait for the grace period, none is lost.
     assert!(table.counter("deep_trees") < 200);
+}
+
+/// A /48 has nodes inside while its answers exceed a line, and one line before and after.
+#[test]
+fn a_deeper_tree_of_one_line_has_no_node() {
+    let around = Prefix::covering(7 << 80, 48);
+    let inside: Vec<_> = (0..8).map(|i| Prefix::covering(7 << 80 | i << 66, 64)).collect();
+    for mut table in of_each_isa() {
+        table.change(around, Some(Hop(1)));
+        let all = |hop: Option<Hop>| -> Vec<_> {
+            inside.iter().map(|&prefix| Change { prefix, hop }).collect()
+        };
+        for round in 0..3 {
+            for (i, &prefix) in inside.iter().enumerate() {
+                table.change(prefix, Some(Hop(2 + i as u32)));
+                table.agree(&inside);
+                let answers = 2 * (i + 1); // the first one starts where the /48 does
+                let fits = answers <= Narrow::KEYS + 1;
+                let reads = table.reads.reads(prefix.first()).len();
+                assert_eq!(reads, if fits { 6 } else { 7 }, "round {round}, {} routes", i + 1);
+            }
+            table.change_all(&all(None));
+            table.agree(&inside);
+            assert_eq!(table.reads.reads(around.first()).len(), 4);
+        }
+    }
 }
 
 #[test]
@@ -331,23 +357,24 @@ fn reads_lead_to_the_answer() {
     let (table, view) = (&writer.trees.table, writer.trees.table.view());
     let unit = |place: usize| view.units.at((place - address(view.units.at(0))) / 64);
     let beside = 2 << 112 | place;
-    for (dst, hop, levels) in [(around.last(), 1, 2), (inside.first(), 2, 2), (beside, 0, 1)] {
+    for (dst, hop, is_deep) in
+        [(around.last(), 1, true), (inside.first(), 2, true), (beside, 0, false)]
+    {
         let (reads, root) = (table.reads(dst), view.root_word((dst >> 112) as usize));
-        assert_eq!((reads.len(), reads[0]), (1 + 3 * levels, address(root)));
-        let mut entry = view.entry((dst >> 64) as u64);
+        assert_eq!((reads.len(), reads[0]), (if is_deep { 6 } else { 4 }, address(root)));
+        let entry = view.entry((dst >> 64) as u64);
         let first = address(view.cells.at(0));
         assert_eq!(view.cells.at((reads[1] - first) / 4).load(Relaxed), entry);
-        for level in 0..levels {
-            assert_eq!(reads[3 * level + 2], address(view.unit(entry)));
-            let x = x_of(dst, level as u32);
-            let value = Narrow::widen(Narrow::search(Portable, unit(reads[3 * level + 3]), x));
-            if level + 1 == levels {
-                assert_eq!(value, hop);
-            } else {
-                assert_eq!(reads[3 * level + 4], address(view.deep(value)));
-                entry = view.deep(value).load(Relaxed);
-            }
+        assert_eq!(reads[2], address(view.unit(entry)));
+        let answer =
+            |read, level| Narrow::widen(Narrow::search(Portable, unit(read), x_of(dst, level)));
+        let mut value = answer(reads[3], 0);
+        if is_deep {
+            assert_eq!(reads[4], address(view.deep(value)));
+            assert_eq!(reads[5], address(view.unit(view.deep(value).load(Relaxed))));
+            value = answer(reads[5], 1);
         }
+        assert_eq!(value, hop);
     }
 }
 
@@ -399,8 +426,8 @@ fn bytes_are_what_was_taken() {
     let two = (Prefix::covering(7 << 80, 64), Hop(2));
     assert_eq!(bytes(&[]), (1 << 18) + 64 + 2 * 64);
     assert_eq!(bytes(&[one]), (1 << 18) + 2 * (64 + 2 * 64));
-    // A /16 of its own, and below it a deeper tree.
-    assert_eq!(bytes(&[two]), (1 << 18) + 2 * (64 + 2 * 64) + 2 * 64 + 4);
+    // A /16 of its own, and below it a deeper tree: a line.
+    assert_eq!(bytes(&[two]), (1 << 18) + 2 * (64 + 2 * 64) + 64 + 4);
 }
 
 #[test]

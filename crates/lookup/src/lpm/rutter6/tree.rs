@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::table::{CELL_UNIT, DEEP, Spaces, Table, Value};
-use super::{SEPARATORS, SIGN, SUPER};
+use super::{LINE, SEPARATORS, SIGN, SUPER};
 use crate::lpm::space::Space;
 
 /// From this `x` on, up to the next answer, a value.
@@ -31,6 +31,24 @@ enum Old {
     Cells(u32, u32),
     Units(u32, u32),
     Deep(u32),
+}
+
+/// Where a tree hangs.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// At a cell. A node comes first, so that keys need no test of it.
+    Cell,
+    /// At a value. Most of these have few answers, and are a line alone.
+    Deep,
+}
+
+impl Kind {
+    const fn least_height(self) -> u32 {
+        match self {
+            Kind::Cell => 1,
+            Kind::Deep => 0,
+        }
+    }
 }
 
 /// What a change of a tree comes to.
@@ -72,20 +90,28 @@ impl<V: Value> Trees<V> {
     }
 
     /// The tree of these answers; `None` when the arena is full.
-    pub(super) fn plant(&mut self, answers: &[Answer]) -> Option<u32> {
-        let mut height = 1;
+    pub(super) fn plant(&mut self, answers: &[Answer], kind: Kind) -> Option<u32> {
+        let mut height = kind.least_height();
         while answers.len() > Self::room(height) {
             height += 1;
         }
-        let words = self.node(answers, height, false)?;
+        let words = match height {
+            0 => line::<V>(answers),
+            _ => self.node(answers, height, false)?,
+        };
         self.root(&words, height)
     }
 
-    /// A published tree's first node.
+    /// A published tree's first unit.
     fn root(&mut self, words: &Words, height: u32) -> Option<u32> {
         let unit = self.take(1)?;
         self.write(unit, words);
-        Some(unit | if height > 1 { SUPER } else { 0 })
+        let flag = match height {
+            0 => LINE,
+            1 => 0,
+            _ => SUPER,
+        };
+        Some(unit | flag)
     }
 
     /// A node and all below it. `loose` leaves room in the lines for more.
@@ -112,6 +138,9 @@ impl<V: Value> Trees<V> {
 
     /// Appends the answers of the tree of `entry`, which covers `range`.
     pub(super) fn harvest(&self, entry: u32, range: (u32, u32), answers: &mut Vec<Answer>) {
+        if entry & LINE != 0 {
+            return self.harvest_line(entry, range.0, answers);
+        }
         self.harvest_node(&self.read(entry), entry & SUPER == 0, range, answers);
     }
 
@@ -148,6 +177,7 @@ impl<V: Value> Trees<V> {
         entry: u32,
         range: (u32, u32),
         patch: Patch<'_>,
+        kind: Kind,
         dropped: &mut Vec<u32>,
     ) -> Option<Spliced> {
         let mut path = self.path(entry, range, patch);
@@ -184,12 +214,18 @@ impl<V: Value> Trees<V> {
                 .filter(|&&(x, value)| value & DEEP != 0 && x >= patch.first && x <= patch.last);
             dropped.extend(gone.map(|&(_, value)| value));
         }
+        let fits = after.len() <= Self::room(kind.least_height());
         let done = match done {
             Some(Spliced::Overflow(all)) => {
                 self.uproot(entry);
                 Some(Spliced::Overflow(all))
             }
             Some(done) => Some(done),
+            // The whole tree, and lower than before.
+            None if height > kind.least_height() && path.is_empty() && fits => {
+                self.uproot(entry);
+                self.plant(&after, kind).map(Spliced::Tree)
+            }
             None => self.regrow(entry, path, height, &after).map(Spliced::Tree),
         };
         (self.before, self.after) = (before, after);
@@ -200,6 +236,9 @@ impl<V: Value> Trees<V> {
     fn path(&self, entry: u32, range: (u32, u32), patch: Patch<'_>) -> Vec<Stop> {
         let mut path = Vec::new();
         let (mut entry, mut range) = (entry, range);
+        if entry & LINE != 0 {
+            return path;
+        }
         loop {
             let words = self.read(entry);
             let before = |&&key: &&u32| key != NO_KEY && behind(key) <= patch.first;
@@ -250,7 +289,9 @@ impl<V: Value> Trees<V> {
 
     /// Retires a whole tree, when the next change is published.
     pub(super) fn uproot(&mut self, entry: u32) {
-        self.uproot_below(&self.read(entry), entry & SUPER == 0);
+        if entry & LINE == 0 {
+            self.uproot_below(&self.read(entry), entry & SUPER == 0);
+        }
         self.discard(entry, 1);
     }
 
@@ -276,6 +317,9 @@ impl<V: Value> Trees<V> {
 
     /// Steps from a tree's root to its lines.
     fn height(&self, mut entry: u32) -> u32 {
+        if entry & LINE != 0 {
+            return 0;
+        }
         let mut height = 1;
         while entry & SUPER != 0 {
             entry = self.table.view().unit(entry)[SEPARATORS].load(Ordering::Relaxed);
@@ -300,7 +344,7 @@ impl<V: Value> Trees<V> {
 
     fn discard(&mut self, entry: u32, units: u32) {
         self.live -= units as usize;
-        self.old.push(Old::Units(entry & !SUPER, units));
+        self.old.push(Old::Units(entry & !(SUPER | LINE), units));
     }
 
     /// To be called when what replaces it is published.

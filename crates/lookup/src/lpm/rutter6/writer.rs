@@ -8,7 +8,7 @@ pub(super) use super::roots::Rutter6;
 use super::roots::Shared;
 use super::sizes::Sizes;
 use super::table::{DEEP, ROOTS, Table, Value};
-use super::tree::{Answer, Patch, Spliced, Trees, push};
+use super::tree::{Answer, Kind, Patch, Spliced, Trees, push};
 use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
 use crate::lpm::export::Exported;
 use crate::lpm::flatten::Flatten;
@@ -176,10 +176,10 @@ impl<V: Value> Rutter6<V> {
         let mut dropped = Vec::new();
         let first = x_of(prefix.first(), level + 1);
         let patch = Patch { first, last, answers: &answers };
-        let tree = match self.trees.splice(entry, (0, u32::MAX), patch, &mut dropped)? {
+        let tree = match self.trees.splice(entry, (0, u32::MAX), patch, Kind::Deep, &mut dropped)? {
             Spliced::Same => None,
             Spliced::Tree(tree) => Some(tree),
-            Spliced::Overflow(answers) => Some(self.trees.plant(&answers)?),
+            Spliced::Overflow(answers) => Some(self.trees.plant(&answers, Kind::Deep)?),
         };
         if let Some(tree) = tree {
             self.trees.table.view().deep(value).store(tree, Ordering::Release);
@@ -237,7 +237,7 @@ impl<V: Value> Rutter6<V> {
         debug_assert!(level < LEVELS);
         let first = Prefix::covering(part[0].0, bits_to(level - 1)).first();
         let answers = self.answers(level, first, part, outside, u32::MAX)?;
-        let tree = self.trees.plant(&answers)?;
+        let tree = self.trees.plant(&answers, Kind::Deep)?;
         let number = self.trees.spaces.deep.take(1)?;
         self.trees.table.view().deep(number).store(tree, Ordering::Release);
         Some(number | DEEP)

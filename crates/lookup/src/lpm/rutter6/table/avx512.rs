@@ -5,7 +5,7 @@
 use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
-use super::super::{LEVELS, SEPARATORS, SIGN};
+use super::super::{LEVELS, LINE, SEPARATORS, SIGN};
 use super::{MOST_STEPS, Table, UNITS, Value, View};
 use crate::Hop;
 use crate::hint::prefetch_all;
@@ -136,7 +136,7 @@ impl Burst {
             }
             self.step_supers(view);
             self.compare(view, rows);
-            (0..rows).for_each(|row| self.step(view, row));
+            (0..rows).for_each(|row| self.step_deep(view, row));
             self.compare(view, rows);
             let mut left = 0;
             for row in 0..rows {
@@ -249,11 +249,28 @@ impl Burst {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vpopcntdq")]
     fn step<V: Value>(&mut self, view: View<'_, V>, row: usize) {
+        let next = self.lines(view, row);
+        store(&mut self.entries[row], next);
+    }
+
+    /// The same of deeper trees: those that are a line alone stay there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn step_deep<V: Value>(&mut self, view: View<'_, V>, row: usize) {
+        let entries = load(&self.entries[row]);
+        let alone = _mm512_test_epi32_mask(entries, number(LINE));
+        let next = _mm512_mask_mov_epi32(self.lines(view, row), alone, entries);
+        store(&mut self.entries[row], next);
+    }
+
+    /// The entries of the lines below nodes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn lines<V: Value>(&self, view: View<'_, V>, row: usize) -> __m512i {
         let at = _mm512_or_si512(first_words(view, load(&self.entries[row])), number(15));
         // SAFETY: word 15 of a unit that was just read.
         let first = unsafe { _mm512_i32gather_epi32::<4>(at, view.units.as_ptr().cast()) };
-        let next = _mm512_add_epi32(first, self.ranks(row, SEPARATORS));
-        store(&mut self.entries[row], next);
+        _mm512_add_epi32(first, self.ranks(row, SEPARATORS))
     }
 
     /// From lines to hops.
@@ -384,7 +401,7 @@ const fn of_keys(keys: usize) -> u16 {
     (1 << keys) - 1
 }
 
-/// The number of the first word of each entry's unit; its flag is ignored.
+/// The number of the first word of each entry's unit; its flags are ignored.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn first_words<V>(view: View<'_, V>, entries: __m512i) -> __m512i {

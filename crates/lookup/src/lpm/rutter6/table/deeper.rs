@@ -7,7 +7,7 @@ use crate::Hop;
 use crate::hint::prefetch;
 use crate::lpm::default_hop;
 use crate::lpm::rutter6::rank::{BURST, Rank};
-use crate::lpm::rutter6::{LEVELS, SUPER, x_of};
+use crate::lpm::rutter6::{LEVELS, LINE, SUPER, x_of};
 
 impl<V: Value> View<'_, V> {
     /// The hop behind a value that names a deeper tree.
@@ -57,7 +57,9 @@ impl<V: Value> View<'_, V> {
                     }
                     *entry = self.step(rank, *entry, x);
                 }
-                *entry = self.step(rank, *entry, x);
+                // Without a branch: which trees are a line alone depends on the address.
+                let next = self.step(rank, *entry, x);
+                *entry = if *entry & LINE == 0 { next } else { *entry };
                 prefetch(self.unit(*entry));
             }
             let mut left = 0;
