@@ -175,13 +175,12 @@ impl Shield {
     }
 
     /// Writes decisions that came by the rings into the table: a vector's a ring.
-    /// There may be more where one had so many.
-    fn listen(&mut self, v: &View<'_, Self>) -> bool {
+    fn listen(&mut self, v: &View<'_, Self>) -> Came {
         let Shield { forwarding, programs, counters, flows, heard, batch, .. } = self;
-        let Some(flows) = flows else { return false };
+        let Some(flows) = flows else { return Came::None };
         let programs = programs.load(v.guard());
         let protections = forwarding.protections.load(v.guard());
-        let mut more = false;
+        let mut came = Came::None;
         for ring in heard {
             let (mut n, waiting) = (0, ring.waiting().min(VECTOR));
             for (at, next) in (0..waiting).filter_map(|at| Some((at, ring.peek_at(at)?))) {
@@ -197,9 +196,13 @@ impl Shield {
                 flows.decide((programs, v.now()), heard, &batch.keys[..n], counters);
             }
             ring.discard(waiting);
-            more |= waiting == VECTOR;
+            came = came.max(match waiting {
+                0 => Came::None,
+                VECTOR => Came::Many,
+                _ => Came::Some,
+            });
         }
-        more
+        came
     }
 }
 
@@ -284,15 +287,16 @@ impl Node for Shield {
     }
 
     fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
-        let more = self.listen(v);
+        let came = self.listen(v);
         let Some(flows) = &mut self.flows else { return Due::NEVER };
         let due = flows.sweep(v.now());
-        if more {
-            return Due::NOW;
+        match came {
+            Came::Many => Due::NOW,
+            // Nobody else hears decisions, and none has waited until it was passed on.
+            Came::None if self.heard.len() == 1 => due,
+            // Whoever passes on a decision without a packet rings no bell.
+            _ => due.min(Due::at(v.now().saturating_add(flows.pause()))),
         }
-        // Whoever hears a decision on another worker rings no bell; nor does `decisions`, where
-        // it passes on what has waited.
-        due.min(Due::at(v.now().saturating_add(flows.pause())))
     }
 
     fn take_over(&mut self, old: &mut Self) {
@@ -300,6 +304,15 @@ impl Node for Shield {
             self.flows = old.flows.take();
         }
     }
+}
+
+/// Decisions in the rings, when they were looked for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Came {
+    None,
+    Some,
+    /// As many as are taken in at once: there may be more.
+    Many,
 }
 
 /// Sends on what passes and drops what is dropped; gives how many packets there are about
