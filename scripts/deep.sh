@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [msrv|miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [msrv|miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|xdp|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
@@ -171,6 +171,12 @@ demo() {
 	grep -q '^\[4/4\] after .* client: [1-9][0-9]* times' "$target/demo.txt"
 }
 
+# A shield over AF_XDP, on a debug build: half a minute.
+xdp() {
+	cargo build --locked -p cli
+	RUTTER=$target/debug/rutter RUTTER_SMOKE_DEVICE=net_af_xdp scripts/smoke/run.sh gatekeeper
+}
+
 # Memory errors in everything that handles packets, and in bulk lookups; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -245,7 +251,7 @@ MUTANTS_ALL=$(
 )
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(msrv miri loom check growth stress instructions programs ptx gpu_suite demo asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(msrv miri loom check growth stress instructions programs ptx gpu_suite demo xdp asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

@@ -169,6 +169,7 @@ def granted(arguments):
 
 def arrive(arguments):
     one, over = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)  # this program may wait for its turn
     one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     one.bind(("", arguments.port))
     one.settimeout(QUIET_S)

@@ -1,13 +1,21 @@
 # Protections come, change and go while packets flow: other protections lose no packet; flows stay,
-# or are forgotten on request. In shadow mode every packet is judged, and every packet passes.
+# or are forgotten on request. In shadow mode every packet is judged, and every packet passes; a Grantor
+# in shadow, a Rutter of its own, decides about the copies and forwards none. A link at the front falls and
+# comes back.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
 shield_hosts
+host s
+link s v0 r v2 1600
+link s v1 g eth1
 on g ip address add 10.0.2.3/24 dev eth0
 on g ip route add local 198.51.100.0/24 dev lo
 {
-	shield_config
+	printf 'workers = [0, 1]\n'
+	two_ports "mtu = 1600"
+	port p2 v2 10.0.3.1/24 "" "mtu = 1600"
+	shield_section '"p0"' '"p1", "p2"'
 	for prefix in 203.0.113.0/24 198.51.100.0/24; do
 		printf '[[route]]\nprefix = "%s"\nvia = "10.0.2.2"\n' $prefix
 	done
@@ -127,6 +135,39 @@ for client in 72:declined 73:granted; do
 	assert_eq "$(heard "$(to 10.0.2.3 $source)")" 1 "copies of packets that were $state"
 done
 assert_eq "$(heard "$(to 10.0.2.2 '10\.0\.1\.7[123]')")" 0 "packets in shadow to a Grantor that is not marked"
+# A real Grantor in shadow.
+shadow() { # COMMAND …: as its client
+	RUTTER_SOCKET=$TMP/shadow.sock "$RUTTER" "$@"
+}
+{
+	printf 'workers = [1]\n'
+	port p0 v0 10.0.3.2/24 "" "mtu = 1600"
+	port p1 v1 10.0.4.1/24 ""
+	printf '[grantor]\ngatekeepers = ["10.0.2.1/32", "10.0.3.1/32"]\nserves = ["203.0.113.0/24"]\n'
+	printf 'policy = "decline 600"\nshadow = true\n'
+	printf '[[route]]\nprefix = "203.0.113.0/24"\nvia = "10.0.4.2"\n'
+} >"$TMP/shadow.toml"
+RUTTER_SOCKET=$TMP/shadow.sock background shadow ip netns exec "${P}s" "$RUTTER" run --config "$TMP/shadow.toml"
+shadow_pid=$last_pid
+wait_for 30 shadow show system
+rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.2 via 10.0.3.2 shadow
+wait_for 10 grantors_found
+of_shadow() { # COUNTER
+	shadow grantor show -j | json "next(c['count'] for c in x['counts'] if c['what'] == '$1')"
+}
+client_sends 10.0.1.74 203.0.113.5 >/dev/null
+before=$((before + 1))
+wait_for 5 flows_are 1 declined from 10.0.1.74
+client_sends 10.0.1.74 203.0.113.5 --count 10 --rate 200 >/dev/null
+before=$((before + 10))
+wait_for 5 bare_are $before
+assert_eq "$(of_shadow requests) $(of_shadow 'verdicts: drop') $(of_shadow 'decisions sent')" "1 1 1" \
+	"requests, verdicts and decisions of the Grantor in shadow"
+assert_eq "$(shadow grantor show -j | json "[(d['what'], d['count']) for d in x['drops'] if d['count']]")" \
+	"[('grantor.shadow', 1)]" "what the Grantor in shadow dropped"
+kill -TERM "$shadow_pid"
+wait_gone "$shadow_pid" 200 || fail "the Grantor in shadow does not end on SIGTERM"
+
 rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.2
 rutter gatekeeper shadow 203.0.113.0/24 off
 before=$(came bare)
@@ -135,4 +176,18 @@ client_sends 10.0.1.66 203.0.113.5 --count 20 --rate 200 >/dev/null
 sleep 0.5
 assert_eq "$(came bare)" "$before" "packets that passed without a grant, after the shadow"
 assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
+
+# A link at the front falls and comes back: flows stay, and the client is served again.
+port_is() { # STATE
+	rutter show ports | found "^p0 .*$1"
+}
+asked=$(requests)
+on c ip link set eth0 down
+wait_for 5 port_is down
+assert_match "$(on r ip route show proto 199)" 'blackhole 203.0.113.0/24' "the protection while the link is down"
+host_up c 10.0.1.1 2001:db8:1::1
+wait_for 10 port_is up
+wait_for 10 assert_ping c 203.0.113.5
+flows_are 1 granted from 10.0.1.2/32 || fail "the grant is gone with the link"
+assert_eq "$(requests)" "$asked" "requests after the link came back"
 router_stop

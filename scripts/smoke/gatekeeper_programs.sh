@@ -111,6 +111,17 @@ assert_ping c 203.0.113.5 # what asks reaches the Grantor, too
 [ "$(decisions unknown_program)" -ge 1 ] || fail "decisions without their program are not counted"
 ! rutter gatekeeper program unload 9 2>"$TMP/said" || fail "unloaded twice"
 assert_match "$(cat "$TMP/said")" "no program was loaded as 9" "what is said"
+# The last number decides like any other, and there is none behind it.
+grantor_rules 0.0.0.0/0=program:600:255:a00f000080ee3600b80b0000
+rutter gatekeeper program load 255 "$TMP/granted.bpf" --name last >/dev/null
+rutter gatekeeper flush --all >/dev/null
+assert_ping c 203.0.113.5
+assert_eq "$(program 255 name) $(flows program program 255)" "last 1" "program 255, and its flows"
+rutter gatekeeper program load 255 "$TMP/declined.bpf" >/dev/null
+asks_and_is_declined 255
+assert_status 2 rutter gatekeeper program load 256 "$TMP/granted.bpf"
+rutter gatekeeper flush --program 255 | found '^1 flows$' || fail "flows of program 255"
+rutter gatekeeper program unload 255 >/dev/null
 # Built-in programs can be replaced, and come back.
 grantor_rules 0.0.0.0/0=program:600:0:a00f000080ee3600b80b0000
 rutter gatekeeper flush --all >/dev/null

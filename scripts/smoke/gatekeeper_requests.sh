@@ -1,6 +1,7 @@
 # The request channel of a shield with two workers, on the wire to its Grantor: a flood from forged
 # sources asks for more than the channel carries. The channel keeps to its bandwidth, and a source
-# that asks once a second comes before all that ask for the first time.
+# that asks once a second comes before all that ask for the first time. The flood has more flows than
+# the table has places: requests make room, and a grant stays.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -8,9 +9,13 @@ readonly CHANNEL=$((1000000 * 5 / 100 / 8)) # bytes a second: 5 % of 1 Mbit/s; i
 readonly ASKS=10                            # of the patient source
 
 shield_hosts
-shield_config "bandwidth_mbps = 1" | router_start
+ENTRIES=4096 shield_config "bandwidth_mbps = 1" | router_start
 wait_for 10 grantors_found
-grantor_start 0.0.0.0/0=drop # nothing is decided: all that comes asks
+# Of all others nothing is decided: what comes asks.
+grantor_start 10.0.1.2/32=grant:2000:600:300000:60000 0.0.0.0/0=drop
+assert_ping c 203.0.113.5
+asked() { heard "dscp=([3-9]|[1-6][0-9]) .*inner=10.0.1.2>203.0.113.5 "; }
+asked_before=$(asked)
 
 now_ms() {
 	echo $(($(date +%s%N) / 1000000))
@@ -48,6 +53,15 @@ assert_no_match "$(grep -o "dscp=.*inner=10\.9\." "$TMP/heard" | sort -u)" "dscp
 sums="[sum({'output': n['packets'], 'kernel_input': -n['packets']}.get(n['name'], 0) for n in w['nodes']) for w in x['workers']]"
 workers=$(rutter show runtime -j | json "$sums")
 json "len(x) == 2 and min(x) >= 10" <<<"$workers" | found True || fail "requests that workers have sent: $workers"
+
+# The table is full.
+replaced="x['flows']['replaced']"
+rutter gatekeeper show -j | json "'# replaced: ' + str($replaced)"
+rutter gatekeeper show -j | json "$replaced[0] > 0 and $replaced[2] == 0 and x['flows']['refused'] == 0" | found True ||
+	fail "flows that made room: $(rutter gatekeeper show -j | json "x['flows']")"
+assert_ping c 203.0.113.5
+flows_are 1 granted from 10.0.1.2/32 || fail "the grant is gone"
+assert_eq "$(asked)" "$asked_before" "requests of the granted client"
 
 kill -0 "$flood_pid" || fail "the flood was over"
 kill -TERM "$flood_pid"

@@ -48,9 +48,11 @@ class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self): self.send_response(200); self.end_headers(); self.wfile.write(b"served" * 20000)
 server = Server(("::", 80), Page); print("ready", flush=True); server.serve_forever()'
 is_ready web
-page() { # ADDRESS
-	on c python3 -c 'import sys, urllib.request
-print(len(urllib.request.urlopen(f"http://{sys.argv[1]}/", timeout=20).read()))' "$1"
+page() { # HOST [FROM]
+	on c python3 -c 'import http.client, sys
+page = http.client.HTTPConnection(sys.argv[1], timeout=20, source_address=(sys.argv[2], 0) if sys.argv[2] else None)
+page.request("GET", "/")
+print(len(page.getresponse().read()))' "$1" "${2:-}"
 }
 counted() { # PATH IN show
 	rutter gatekeeper show -j | json "x$1"
@@ -105,6 +107,22 @@ assert_ping c 203.0.113.5
 assert_no_ping c 2001:db8:71::5
 rutter gatekeeper shadow 203.0.113.0/24 off
 assert_no_ping c 203.0.113.5
+router_stop
+
+# A policy in Lua, that of the example: the program `web` examines each packet of a client that loads
+# pages. A client whose address no packet from the Internet has is declined.
+on c ip address add 192.0.2.7/32 dev eth0
+{
+	two_interfaces "$SMOKE/../../examples/policies/web.lua"
+	printf '[[route]]\nprefix = "192.0.2.7/32"\nvia = ["10.0.1.2"]\n'
+} | router_start
+assert_eq "$(page 203.0.113.80 192.0.2.7)" 120000 "the page's bytes through the program web"
+assert_eq "$(page "[2001:db8:71::80]")" 120000 "the page's bytes through the program web, by IPv6"
+web() { flows program program 3; }
+assert_eq "$(web)" 2 "flows of the program web"
+[ "$(counted "['verdicts']['granted']")" -gt 50 ] || fail "the pages' packets did not pass the program web"
+assert_no_ping c 203.0.113.5 -I 10.0.1.2
+assert_eq "$(web)" 2 "flows of the program web, after one that was declined"
 router_stop
 
 # Two VLANs of one port.

@@ -32,7 +32,7 @@ while True: s.recv(9000)' # no ICMP errors
 }
 
 # Front and back, and the protected prefixes; the argument gives more lines of [gatekeeper],
-# standard input more sections.
+# standard input more sections. ENTRIES is the number of flows that the table may hold.
 shield_config() { # [MORE LINES]
 	printf 'workers = [0, 1]\n'
 	port p0 v0 10.0.1.1/24 2001:db8:1::1/64
@@ -45,7 +45,7 @@ shield_section() { # FRONT BACK [MORE LINES]
 		[gatekeeper]
 		front = [$1]
 		back = [$2]
-		entries = 65536
+		entries = ${ENTRIES:-65536}
 		${3:-}
 		[[gatekeeper.protect]]
 		prefix = "203.0.113.0/24"

@@ -183,8 +183,7 @@ impl Grantor {
 
     fn shed(&self, dscp: u8) {
         self.counters.shed.add(1);
-        let highest = self.counters.shed_highest.get().max(dscp.into());
-        self.counters.shed_highest.set(highest);
+        self.counters.shed_of.add(dscp);
     }
 
     /// Ends a packet that has left the park.

@@ -120,8 +120,8 @@ pub struct Counters {
     pub overdue: Counter,
     /// Packets that were shed: they made room, or found none.
     pub shed: Counter,
-    /// The highest priority of a shed packet so far.
-    pub shed_highest: Counter,
+    /// The same by their priorities.
+    pub shed_of: ByPriority,
     /// Decisions that were sent.
     pub decisions: Counter,
     /// Messages that carried them.
@@ -129,6 +129,32 @@ pub struct Counters {
     /// Decisions that could not be sent.
     pub unsent: Counter,
 }
+
+/// A counter for each priority, the DSCP of the outer header.
+#[derive(Debug)]
+pub struct ByPriority([Counter; PRIORITIES]);
+
+impl Default for ByPriority {
+    fn default() -> Self {
+        ByPriority(std::array::from_fn(|_| Counter::default()))
+    }
+}
+
+impl ByPriority {
+    /// Counts a packet of this priority.
+    #[inline]
+    pub fn add(&self, priority: u8) {
+        self.0[usize::from(priority) % PRIORITIES].add(1);
+    }
+
+    /// The counters, from priority 0 on.
+    pub fn all(&self) -> &[Counter; PRIORITIES] {
+        &self.0
+    }
+}
+
+/// Priorities that there are: a DSCP has six bits.
+pub const PRIORITIES: usize = 64;
 
 impl Counters {
     /// Counters at zero.

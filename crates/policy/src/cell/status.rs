@@ -17,6 +17,13 @@ pub enum Event {
         /// The cause, with its line where that is known.
         cause: String,
     },
+    /// A policy failed with so many causes of one kind that further ones are not reported.
+    TooManyCauses {
+        /// The policy.
+        policy: String,
+        /// Causes of that kind that were reported.
+        causes: usize,
+    },
     /// A policy failed too often, and the one before it decides again.
     RolledBack {
         /// The policy that failed.
@@ -50,6 +57,11 @@ impl fmt::Display for Event {
         match self {
             Event::Serves { policy } => write!(f, "policy {policy} decides from now on"),
             Event::Failed { policy, cause } => write!(f, "policy {policy} failed: {cause}"),
+            Event::TooManyCauses { policy, causes } => write!(
+                f,
+                "policy {policy} failed with more than {causes} causes; further ones of that kind \
+                 are counted, and not reported until a policy is loaded"
+            ),
             Event::RolledBack { from, to, failures } => write!(
                 f,
                 "policy {from} failed {failures} times within a minute; {to}, the policy before \

@@ -150,7 +150,7 @@ impl Trial {
                 Some(word) if is_it(&word) => return Ok(word),
                 Some(Word::Refused(cause)) => return Err(cause),
                 Some(Word::Gone) => return Err(self.ended()),
-                Some(Word::Shut(_) | Word::Failed(_) | Word::Remark(_)) => {}
+                Some(Word::Shut(_) | Word::Failed(..) | Word::Remark(_)) => {}
                 Some(_) => return Err("it said what no process of a policy says".into()),
                 None if begun.elapsed() > most => {
                     self.process.end();

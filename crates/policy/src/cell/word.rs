@@ -2,6 +2,7 @@
 //! becomes a line in the log, and a message without meaning is valid input, too.
 
 use super::control;
+use super::history::Kind;
 use super::process::Process;
 
 /// A message.
@@ -12,8 +13,8 @@ pub(super) enum Word {
     Ready,
     /// The policy does not start; the cause.
     Refused(String),
-    /// The policy failed; how.
-    Failed(String),
+    /// The policy failed; how, in words.
+    Failed(Kind, String),
     /// The policy lacks a resource and works without it; which.
     Remark(String),
     /// The result of a chunk, with its number.
@@ -43,9 +44,10 @@ impl Word {
             }
             (control::READY, []) => Word::Ready,
             (control::REFUSED, cause) => Word::Refused(line(cause)),
-            (control::FAILED, [0, cause @ ..]) => Word::Failed(line(cause)),
+            (control::FAILED, [0, cause @ ..]) => Word::Failed(Kind::Error, line(cause)),
             (control::FAILED, [1, cause @ ..]) => {
-                Word::Failed(format!("it took too long and was stopped: {}", line(cause)))
+                let cause = format!("it took too long and was stopped: {}", line(cause));
+                Word::Failed(Kind::Stop, cause)
             }
             (control::REMARK, remark) => Word::Remark(line(remark)),
             (control::DONE, [a, b, c, d, failed @ (0 | 1), rest @ ..]) => {

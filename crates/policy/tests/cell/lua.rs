@@ -12,6 +12,7 @@ use crate::rig::Rig;
 pub const TESTS: &[Test] = &[
     ("hostile_policies_in_lua_are_ended", hostile),
     ("what_ends_a_process_is_said_with_the_flow_and_once", named),
+    ("words_of_clients_in_errors_hide_no_other_cause", words),
     ("compiled_code_says_no_line_but_its_own", compiled),
     ("the_line_is_said_at_which_a_source_does_not_load", loading),
     ("a_usual_policy_decides_with_its_tables", usual),
@@ -108,6 +109,40 @@ end
         }
         let failed = |event: &&Event| matches!(event, Event::Failed { .. });
         assert_eq!(rig.events().iter().filter(failed).count(), 1, "{:?}", rig.events());
+    }
+}
+
+/// Errors with what clients send in their words are one cause; a loop and a crash later are reported.
+fn words() {
+    let text = r#"
+local ffi = require "ffi"
+function lookup_policy(packet, policy)
+  local bytes = ffi.cast("uint8_t *", packet.l2_hdr)
+  if bytes[0] == 1 then error("an odd packet from " .. bytes[1]) end
+  while bytes[0] == 2 do end
+  if bytes[0] == 3 then ffi.cast("int *", 8)[0] = 1 end
+  return true
+end
+"#;
+    let mut rig = Rig::idle(Settings { failures: 1000, ..settings_of(50) });
+    rig.handle.load(Source::new("lua_odd", &[("lua_odd", text.as_bytes())]).unwrap()).unwrap();
+    for _ in 0..40 {
+        rig.ask(1).unwrap();
+        rig.settle(Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(6)); // a process reports no more often
+    }
+    rig.until("most errors", |rig| rig.status().failures > 33);
+    let reported = |rig: &Rig, cause: &str| {
+        let events = rig.events();
+        let of =
+            |event: &&Event| matches!(event, Event::Failed { cause: of, .. } if of.contains(cause));
+        events.iter().filter(of).count()
+    };
+    assert_eq!(reported(&rig, "lua_odd:5: an odd packet from "), 1, "{:?}", rig.events());
+    for (first, cause) in [(2, "was stopped: lua_odd:6"), (3, "SIGSEGV")] {
+        rig.ask(first).unwrap();
+        rig.settle(Duration::from_secs(5));
+        rig.until(cause, |rig| reported(rig, cause) == 1);
     }
 }
 

@@ -210,7 +210,7 @@ fn say(event: Event, causes: &Mutex<Vec<String>>) {
         Event::RolledBack { .. } | Event::NothingBefore { .. } | Event::System { .. } => {
             tracing::error!("grantor: {event}");
         }
-        Event::NotShutIn { .. } => tracing::warn!("grantor: {event}"),
+        Event::TooManyCauses { .. } | Event::NotShutIn { .. } => tracing::warn!("grantor: {event}"),
     }
 }
 

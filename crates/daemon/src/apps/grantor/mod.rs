@@ -15,7 +15,7 @@
 //!   policies
 //!   cells
 //!   read
-//!   keys words
+//!   keys warnings words
 //! ```
 
 mod cells;
@@ -26,11 +26,12 @@ mod read;
 mod show;
 #[cfg(test)]
 mod tests;
+mod warnings;
 mod words;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use api::apps::grantor::{self, Reply, Request as Asked};
 use api::apps::{Reply as AppReply, Request as AppRequest};
@@ -38,7 +39,7 @@ use api::reply::Capacity;
 use api::{ErrorKind, Failure, Request};
 use lookup::sync::Published;
 use nodes::assembly::Assembly;
-use nodes::grantor::settings::{Counters, Settings};
+use nodes::grantor::settings::{Counters, PRIORITIES, Settings};
 use nodes::grantor::{self as data, ENTRY, Parts};
 use policy::ask::Asker;
 use rustix::thread::CapabilitySet;
@@ -52,6 +53,7 @@ use crate::parts::state::{State, changed, failure, lock};
 use crate::server::Client;
 use policies::Policies;
 use read::{Decides, Granting};
+use warnings::Warned;
 
 /// The application.
 pub struct Grantor;
@@ -99,7 +101,7 @@ impl Application for Grantor {
             counters: (0..workers).map(|_| Counters::new()).collect(),
             askers: Mutex::new(askers),
             policies,
-            said: Mutex::new((0, None)),
+            warned: Mutex::default(),
             granting: granting.clone(),
         }))
     }
@@ -131,8 +133,8 @@ struct Deciding {
     /// Of the workers that have no nodes yet.
     askers: Mutex<Vec<Box<dyn Asker>>>,
     policies: Policies,
-    /// Packets that found no room, when that was logged, and when.
-    said: Mutex<(u64, Option<Instant>)>,
+    /// What was logged.
+    warned: Mutex<Warned>,
 }
 
 impl Running for Deciding {
@@ -163,19 +165,27 @@ impl Running for Deciding {
         }
     }
 
-    /// Says, once a minute, that more ask than can be answered.
+    /// Warns, each at most once a minute, that more ask than can be answered, and of requests to
+    /// which no decision was sent.
     fn look(&self, _: &State) {
-        let shed = self.sum(|of| &of.shed);
-        let (known, at) = &mut *lock(&self.said);
-        if shed > *known && at.is_none_or(|at| at.elapsed() >= MINUTE) {
-            let highest = self.counters.iter().map(|of| of.shed_highest.get()).max();
+        let (warned, now) = (&mut *lock(&self.warned), Instant::now());
+        if let Some((shed, highest)) = warned.shed.news(self.shed(), now) {
             tracing::warn!(
-                "grantor: {} requests found no room to wait: the lowest priorities went first, none \
-                 above {}",
-                shed - *known,
-                highest.unwrap_or_default()
+                "grantor: {shed} requests found no room to wait: the lowest priorities went first, none \
+                 above {highest}"
             );
-            (*known, *at) = (shed, Some(Instant::now()));
+        }
+        // One verdict for all requests may have no decision by intention.
+        if self.policies.cells().is_some()
+            && let Some(n) = warned.undecided.news(self.sum(|of| &of.undecided), now)
+        {
+            tracing::warn!(
+                "grantor: {n} verdicts had no decision, so none was sent: the policy made none, or \
+                 failed where `on_limit` has none"
+            );
+        }
+        if let Some(n) = warned.unsent.news(self.sum(|of| &of.unsent), now) {
+            tracing::warn!("grantor: {n} decisions could not be sent, and are lost");
         }
     }
 
@@ -197,6 +207,13 @@ impl Running for Deciding {
 }
 
 impl Deciding {
+    /// The requests of each priority that found no room to wait.
+    fn shed(&self) -> [u64; PRIORITIES] {
+        let of =
+            |priority: usize| self.counters.iter().map(|of| of.shed_of.all()[priority].get()).sum();
+        std::array::from_fn(of)
+    }
+
     /// The answer; `None`: something has changed.
     fn reply(&self, asked: &Asked, state: &State) -> Result<Option<Reply>, Failure> {
         let cells = || {
@@ -219,6 +236,3 @@ fn asked(request: &Request) -> Option<&Asked> {
         _ => None,
     }
 }
-
-/// Between two words about one thing.
-const MINUTE: Duration = Duration::from_secs(60);

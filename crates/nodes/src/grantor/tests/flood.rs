@@ -7,7 +7,7 @@ use io::{Device, Frames, PoolConfig};
 use policy::ask::Verdict;
 
 use super::super::settings::Settings;
-use super::rig::{Rig, datagram, decline, in_v4, settings};
+use super::rig::{Rig, datagram, decline, highest_shed, in_v4, settings};
 use crate::testbed::P0;
 
 /// Every priority has the same number of packets. Returns the decided packets by priority, and the
@@ -49,7 +49,7 @@ fn flood(capacity: usize, asked: usize) -> ([u64; 64], u64) {
     let shed = rig.graph.stats().snapshot().dropped("grantor", "full");
     assert_eq!(counts.shed.get(), shed);
     assert_eq!(counts.asked.get() + shed + waiting(&mut rig), counts.requests.get());
-    let highest = counts.shed_highest.get();
+    let highest = highest_shed(&counts);
     while rig.graph.drain(rig.thread.guard()) > 0 {
         rig.thread.quiesce();
     }
@@ -94,7 +94,7 @@ fn the_lowest_priorities_go_first_while_the_policy_is_silent() {
         assert_eq!((rig.counters.shed.get(), rig.held()), (0, capacity as u64));
         rig.send(&of(60)[..capacity / 2]);
         assert_eq!(rig.counters.shed.get(), capacity as u64 / 2);
-        assert_eq!(rig.counters.shed_highest.get(), 5, "{capacity}, {asked}");
+        assert_eq!(highest_shed(&rig.counters), 5, "{capacity}, {asked}");
         let ids: Vec<_> = rig.policy.lock().asked.drain(..).map(|asked| asked.id).collect();
         let declined = |id| Verdict { id, forward: false, decision: None };
         rig.policy.lock().answers.extend(ids.into_iter().map(declined));

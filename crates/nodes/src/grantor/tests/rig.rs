@@ -142,6 +142,14 @@ pub(super) const GRANTED: wire::ggu::Verdict = wire::ggu::Verdict::Granted {
 };
 pub(super) const DECLINED: wire::ggu::Verdict = wire::ggu::Verdict::Declined { expire_s: 60 };
 
+/// The highest priority of a packet that was shed; 0: none was.
+pub fn highest_shed(counters: &Counters) -> u64 {
+    let of = counters.shed_of.all();
+    let highest = of.iter().rposition(|count| count.get() > 0);
+    assert_eq!(of.iter().map(|count| count.get()).sum::<u64>(), counters.shed.get());
+    highest.unwrap_or(0) as u64
+}
+
 fn address(link: u32, text: &str) -> Event {
     let (ip, len) = text.split_once('/').unwrap();
     let (ip, len) = (ip.parse().unwrap(), len.parse().unwrap());

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Error, Event, Next, Supervisor};
 use crate::cell::gauge::State;
-use crate::cell::history::History;
+use crate::cell::history::{CAUSES, History, Kind, News};
 use crate::cell::process::{Process, Stage, words};
 use crate::cell::source::Source;
 use crate::cell::word::Word;
@@ -40,9 +40,9 @@ impl Supervisor {
                     process.stage = Stage::Ready;
                 }
                 Word::Refused(cause) if process.stage == Stage::Starting => self.give_up(at, cause),
-                Word::Failed(cause) => {
+                Word::Failed(kind, cause) => {
                     let source = process.source.clone();
-                    self.failed(&source, now, cause, None);
+                    self.failed(&source, now, (kind, cause), None);
                 }
                 Word::Remark(remark) => process.remark = Some(remark),
                 Word::Done(number, result) => {
@@ -149,12 +149,18 @@ impl Supervisor {
                 self.history.note_end(now);
                 self.owed += 1;
             }
-            self.failed(&source, now, cause, asked);
+            self.failed(&source, now, (Kind::End, cause), asked);
         }
     }
 
     /// Notes a failure of a policy, and what it was asked: one cause with many flows is one.
-    fn failed(&mut self, source: &Source, now: Instant, cause: String, asked: Option<String>) {
+    fn failed(
+        &mut self,
+        source: &Source,
+        now: Instant,
+        (kind, cause): (Kind, String),
+        asked: Option<String>,
+    ) {
         if let Some(next) = self.next.take_if(|next| next.source.is(source)) {
             self.discard(&next.source);
             return self.refuse(next, cause);
@@ -163,11 +169,15 @@ impl Supervisor {
             return; // a process that is ending anyway
         }
         let policy = source.name().to_owned();
-        let is_new = self.history.note(now, &cause);
+        let news = self.history.note(now, kind, &cause);
         let cause = asked.map_or(cause.clone(), |asked| format!("{cause}, {asked}"));
         self.last_failure = Some(cause.clone());
-        if is_new {
-            self.events.push(Event::Failed { policy: policy.clone(), cause });
+        match news {
+            News::Cause => self.events.push(Event::Failed { policy: policy.clone(), cause }),
+            News::TooMany => {
+                self.events.push(Event::TooManyCauses { policy: policy.clone(), causes: CAUSES });
+            }
+            News::Known => {}
         }
         let failures = self.history.recent(now);
         if failures < self.settings.failures || self.next.is_some() {

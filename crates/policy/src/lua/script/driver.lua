@@ -20,18 +20,19 @@ function M.handler(object)
   return traceback(object, 2)
 end
 
+-- What a policy returns is true or false as for Lua: hosts of C ask by `lua_toboolean`.
 -- A trace of its own: a loop of one round would never be compiled, and after some tries
 -- not even where it has more rounds.
 function M.one(i)
   at[0] = i
-  forward[i] = G.lookup_policy(packets[i], policies[i]) == true
+  forward[i] = not not G.lookup_policy(packets[i], policies[i])
 end
 
 function M.each(first, n)
   local lookup_policy = G.lookup_policy
   for i = first, n - 1 do
     at[0] = i
-    forward[i] = lookup_policy(packets[i], policies[i]) == true
+    forward[i] = not not lookup_policy(packets[i], policies[i])
   end
 end
 

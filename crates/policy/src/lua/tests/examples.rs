@@ -167,14 +167,8 @@ fn each_decides_as_its_list_says_and_every_way_is_taken() {
             .expect("it runs");
         let mut list = String::new();
         for (what, frame) in &traffic.0 {
-            let request = Request::of(frame).expect(what);
-            let mut verdicts = Vec::new();
-            policy.decide(&[request.question(0)], &mut verdicts).expect(what);
-            let (src, dst) = request.flow.ends();
-            let forward = if verdicts[0].forward { "forward" } else { "drop" };
-            let decision = verdicts[0].decision.expect("each flow is decided");
-            writeln!(list, "{src} > {dst}  {forward}  {}  # {what}", Words(&decision))
-                .expect("a string");
+            let (_, line) = decided(&mut policy, frame);
+            writeln!(list, "{line}  # {what}").expect("a string");
         }
         let mut punish = Request::of(&traffic.0[0].1).expect("a packet").facts;
         punish.frag = true;
@@ -190,6 +184,39 @@ fn each_decides_as_its_list_says_and_every_way_is_taken() {
         golden(&format!("{name}.verdicts"), list.as_bytes());
         golden(&format!("{name}.pcap"), &traffic.pcap());
     }
+}
+
+/// Flow and verdict of a packet, in words.
+fn decided(policy: &mut Policy, frame: &[u8]) -> (String, String) {
+    let request = Request::of(frame).expect("a packet that a Grantor asks about");
+    let mut verdicts = Vec::new();
+    policy.decide(&[request.question(0)], &mut verdicts).expect("it decides");
+    let (src, dst) = request.flow.ends();
+    let forward = if verdicts[0].forward { "forward" } else { "drop" };
+    let decision = verdicts[0].decision.expect("each flow is decided");
+    let flow = format!("{src} > {dst}");
+    let line = format!("{flow}  {forward}  {}", Words(&decision));
+    (flow, line)
+}
+
+/// What `tcpdump` saw of real clients: curl by HTTP and HTTPS, ping (once with fragments),
+/// traceroute, connections to other ports, a query, a datagram to QUIC's port.
+#[test]
+fn real_clients_of_a_web_service_are_decided_as_the_list_says() {
+    let read = |name: &str| std::fs::read(examples().join(name)).expect("it is there");
+    let source = String::from_utf8(read("web.lua")).expect("a text");
+    let mut policy = Policy::load("web.lua", &source, &Options::default()).expect("it loads");
+    let capture = read("web-clients.pcap");
+    let (mut list, mut seen, mut rest) = (String::new(), BTreeSet::new(), &capture[24..]);
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
+        let (flow, line) = decided(&mut policy, &rest[16..16 + len]);
+        if seen.insert(flow) {
+            writeln!(list, "{line}").expect("a string");
+        }
+        rest = &rest[16 + len..];
+    }
+    golden("web-clients.verdicts", list.as_bytes());
 }
 
 /// The same queries, without the file of known resolvers.

@@ -70,8 +70,11 @@ const POLICIES: &[(&str, &str, End)] = &[
         Fails("cookie_len is 65535"),
     ),
     ("no state", "return true", Decides(true, None)),
-    ("no boolean", "policy.state = 2 return 'yes'", Decides(false, Some(DECLINED))),
-    ("a number", "policy.state = 2 return 1", Decides(false, Some(DECLINED))),
+    ("no boolean", "policy.state = 2 return 'yes'", Decides(true, Some(DECLINED))),
+    ("a number", "policy.state = 2 return 0", Decides(true, Some(DECLINED))),
+    ("a pointer", "policy.state = 2 return info.l4_hdr", Decides(true, Some(DECLINED))),
+    ("false", "policy.state = 2 return false", Decides(false, Some(DECLINED))),
+    ("nil", "policy.state = 2 return nil", Decides(false, Some(DECLINED))),
     ("nothing", "policy.state = 2", Decides(false, Some(DECLINED))),
     (
         "flow overwritten",
@@ -254,8 +257,57 @@ fn a_stop_meets_the_call_that_it_means() {
         println!("{stopped} of 20,000 calls were stopped");
     });
     assert!(decide(&mut policy, &web).forward);
+    assert_eq!(policy.exec("return debug.gethook()"), Ok("nil\t\t0".into()), "a hook is left");
     drop(policy);
     assert!(!stopper.stop(1), "the state is closed");
+}
+
+/// A policy that has to be stopped, and tells how much of it LuaJIT has compiled.
+const STOPPED: &str = "
+    local util = require 'jit.util'
+    local function spin() while true do end end -- a closure in lookup_policy would not be compiled
+    function lookup_policy(info, policy)
+        if info.l4_proto == 99 then spin() end
+        if info.l4_proto == 98 then while true do pcall(spin) end end
+        if info.l4_proto == 97 then kept = {} while true do kept = { kept } end end
+        return true
+    end
+    function traces() local n = 0 while util.traceinfo(n + 1) do n = n + 1 end return n end";
+
+/// A hook that stays on is a check at each instruction, and keeps new code from being compiled.
+#[test]
+fn after_a_stop_no_hook_is_left() {
+    let good = asked("8.8.8.8", 6, 64, &to_port(80));
+    let none = Ok("nil\t\t0".into());
+    for (proto, body) in [(99, "loop"), (98, "loop in pcall"), (97, "memory bomb")] {
+        let evil = asked("8.8.8.8", proto, 64, &to_port(80));
+        for before in [0, 3, 40] {
+            let options = Options { memory: 16 << 20, ..options() };
+            let mut policy = Policy::load("test.lua", STOPPED, &options).expect("it loads");
+            assert_eq!(policy.exec("return debug.gethook()"), none);
+            let mut questions = vec![good.question(0); before];
+            questions.push(evil.question(1));
+            let stopper = policy.stopper();
+            let limit = if proto == 97 { 20_000 } else { 5 };
+            let stopped = watched(&stopper, Duration::from_millis(limit), || {
+                policy.decide(&questions, &mut Vec::new())
+            });
+            assert!(stopped.is_err(), "{body}");
+            policy.caller.lua.set_memory_limit(0).expect("a limit");
+            assert_eq!(policy.exec("return debug.gethook()"), none, "{body}, {before}");
+            // Batches go on, and code is compiled again.
+            policy.exec("kept = nil jit.flush()").expect("it runs");
+            let questions = vec![good.question(0); 64];
+            for _ in 0..20 {
+                let mut verdicts = Vec::new();
+                assert_eq!(policy.decide(&questions, &mut verdicts), Ok(()), "{body}");
+                assert!(verdicts.len() == 64 && verdicts.iter().all(|verdict| verdict.forward));
+            }
+            assert_eq!(policy.exec("return debug.gethook()"), none, "{body}, {before}: later");
+            let traces = policy.exec("return traces()").expect("it runs");
+            assert_ne!(traces, "0", "{body}, {before}: nothing is compiled any more");
+        }
+    }
 }
 
 #[test]
