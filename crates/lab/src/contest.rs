@@ -99,7 +99,14 @@ pub trait Subject<A: Addr> {
     /// not allowed.
     fn bursts(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>>;
 
-    /// The same, all of them at each call.
+    /// The same, one address after the other, each a call of its own; `None` where that is not
+    /// allowed, or not there.
+    fn singles(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+        let _ = dsts;
+        None
+    }
+
+    /// What [`Subject::bursts`] does, all of them at each call.
     fn reader(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
         let (bursts, mut burst) = (dsts.len().div_ceil(READER_BURST), self.bursts(dsts)?);
         Some(Box::new(move || (0..bursts).for_each(|_| burst())))
@@ -174,6 +181,16 @@ impl<A: Addr> Subject<A> for Engine<A> {
         Some(round(dsts.to_vec(), move |dsts| {
             table.lookup_batch(dsts, &mut hops[..dsts.len()]);
             std::hint::black_box(&mut hops);
+            thread.quiesce();
+        }))
+    }
+
+    fn singles(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+        let (mut thread, table) = (self.domain.register("lab reader"), self.table.clone());
+        Some(round(dsts.to_vec(), move |dsts| {
+            for dst in dsts {
+                std::hint::black_box(table.lookup(*dst));
+            }
             thread.quiesce();
         }))
     }

@@ -96,6 +96,14 @@ impl Contestant {
         if entries > MANY && !self.ours && !LARGE.contains(&self.name.as_str()) {
             return Err("left out: so many entries take it minutes and gigabytes".into());
         }
+        self.build_however_long(entries)
+    }
+
+    /// The same for a caller who has looked whether there is time and memory.
+    ///
+    /// # Errors
+    /// When there is no room for so many.
+    pub fn build_however_long(&self, entries: usize) -> Result<Box<dyn Table>, String> {
         (self.build)(entries)
     }
 }

@@ -217,11 +217,15 @@ pub enum Measure {
     Latency,
     /// `rate_mlps` for each number of threads up to this, in a label `threads`.
     Threads(usize),
+    /// The same, each lookup a call of its own.
+    ThreadsSingly(usize),
     /// What so many lookups add to each counter: `NAME_per_lookup`.
     Probes(usize),
     /// `update_us`, `update_beside_reader_us`, `update_default_us`; `rebuilds`, where the table
     /// was built anew meanwhile.
     Updates,
+    /// `NAME_worst_per_update`: what an update adds to each counter, in the worst 500 in a row.
+    WorstUpdates,
     /// `update_us` in rows with a label `length`.
     UpdatesByLength,
 }

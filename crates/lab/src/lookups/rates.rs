@@ -117,22 +117,27 @@ fn threads<A: Family>(
     traffic: Traffic,
 ) -> Vec<Row> {
     let most = field.part.measures.iter().find_map(|measure| match measure {
-        Measure::Threads(most) => Some((*most).min(clock::cores().len())),
+        Measure::Threads(most) => Some((*most, false)),
+        Measure::ThreadsSingly(most) => Some((*most, true)),
         _ => None,
     });
+    let (most, singly) = most.unwrap_or_default();
+    let most = most.min(clock::cores().len());
     let mut found = Vec::new();
     let timings = thread::scope(|scope| {
         let mut variants = Vec::new();
         for (one, row) in built.iter().zip(rows) {
-            for threads in 1..=most.unwrap_or(0) {
+            for threads in 1..=most {
                 let mut row = (**row).clone();
                 row.figures.clear();
                 row.labels.insert("threads".into(), threads.to_string());
-                let makers = (0..threads).map(|i| maker(field, &*one.subject, traffic, i as u64));
+                let makers =
+                    (0..threads).map(|i| maker(field, &*one.subject, singly, traffic, i as u64));
                 match makers.collect::<Option<Vec<_>>>() {
                     Some(makers) => {
                         variants.push(Variant::new(&one.name, Crew::new(scope, makers)));
                     }
+                    None if singly => row = row.noting("it has no lookups one by one on threads"),
                     None => row = row.noting("it has one reader only"),
                 }
                 found.push(row);
@@ -155,11 +160,13 @@ fn threads<A: Family>(
 fn maker<'s, A: Family>(
     field: &Field<'_, A>,
     subject: &dyn Subject<A>,
+    singly: bool,
     traffic: Traffic,
     seed: u64,
 ) -> Option<Maker<'s>> {
     let dsts = traffic.draw(&field.routes, field.context.pick(1 << 20, 1 << 16), 1 + seed);
-    let (n, mut burst) = (dsts.len(), subject.bursts(&dsts)?);
+    let some = if singly { subject.singles(&dsts) } else { subject.bursts(&dsts) };
+    let (n, mut burst) = (dsts.len(), some?);
     let read = move |_, n: usize| (0..n.div_ceil(READER_BURST)).for_each(|_| burst());
     Some(Box::new(move || Box::new(rounds(n, STEP, read))))
 }

@@ -48,6 +48,16 @@ pub(super) fn row<A: Family>(
             row = row.with(format!("{name}_per_update"), most.unwrap_or(each));
         }
     }
+    if field.has(super::Measure::WorstUpdates) {
+        match worst(&mut table, &picks) {
+            Ok(found) => {
+                for (name, each) in found {
+                    row = row.with(format!("{name}_worst_per_update"), each);
+                }
+            }
+            Err(refusal) => return Ok(row.noting(format!("update: {refusal}"))),
+        }
+    }
     let found = beside_a_reader(&mut table, &dsts, |table| {
         let random = churn(table, &picks)?.map(|(mean, _)| mean);
         Ok((random, default_route(table)?))
@@ -198,6 +208,31 @@ fn churn<A: Family>(
     Ok(Some((Figure::least_is_best(&means), updates)))
 }
 
+/// What an update adds to each counter, in the worst [`IN_A_ROW`] of them.
+fn worst<A: Family>(
+    table: &mut Table<'_, A>,
+    picks: &[(Prefix<A>, Hop)],
+) -> Result<BTreeMap<&'static str, f64>, String> {
+    let (mut worst, mut before) = (BTreeMap::new(), table.counted());
+    for picks in picks.chunks_exact(IN_A_ROW / 2) {
+        for (prefix, hop) in picks {
+            for hop in [None, Some(*hop)] {
+                table.update(&Change { prefix: *prefix, hop })?;
+            }
+        }
+        let after = table.counted();
+        for (name, counted) in &after {
+            let had = before.get(name).map_or(0, |had| had.grown);
+            let each = counted.grown.saturating_sub(had) as f64 / IN_A_ROW as f64;
+            let most = worst.entry(*name).or_insert(0.0_f64);
+            *most = most.max(each);
+        }
+        before = after;
+    }
+    worst.retain(|_, each| *each > 0.0);
+    Ok(worst)
+}
+
 /// Microseconds of a change of the default route, which afterwards is as before.
 fn default_route<A: Family>(table: &mut Table<'_, A>) -> Result<Option<Figure>, String> {
     let prefix = Prefix::all();
@@ -257,6 +292,8 @@ pub(super) fn by_length<A: Family>(field: &Field<'_, A>, one: &mut Built<A>) -> 
 }
 
 const UPDATES_AT_ONCE: usize = 200;
+/// Updates whose counters are looked at together, as in the figure of SAIL's updates.
+const IN_A_ROW: usize = 500;
 /// Processor time for all updates of a kind, and how many are timed at least.
 const LONGEST: Duration = Duration::from_secs(1);
 const LEAST_CHUNKS: usize = 3;
@@ -349,6 +386,19 @@ mod tests {
         assert_eq!(table.rebuilds, 1);
         // The change that asked for another table is counted by neither of the two.
         assert_eq!(table.counted()["updates"].grown, 39);
+    }
+
+    #[test]
+    fn the_worst_of_many_updates_is_no_less_than_their_mean() {
+        let routes = scattered(Prefix::<u32>::all(), 20, 1_000);
+        let rib: Rib<u32> = routes.iter().copied().collect();
+        let mut one = built("sail-l", &rib);
+        let mut table = Table::new(&mut one, rib);
+        let worst = worst(&mut table, &routes).expect("no limit is reached");
+        let name = "update_off_chip_words";
+        let mean = table.counted()[name].grown as f64 / 2_000.0;
+        assert!(worst[name] >= mean && mean > 0.0, "{} and {mean}", worst[name]);
+        assert_eq!(worst["updates"], 1.0);
     }
 
     #[test]

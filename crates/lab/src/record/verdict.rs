@@ -199,6 +199,16 @@ impl Bound {
         Bound { exact: true, ..Bound::most(1.0 / NOISE) }
     }
 
+    /// "Slightly" more: by a fifth at most.
+    pub const fn slightly() -> Bound {
+        Bound::within(1.0, SLIGHT)
+    }
+
+    /// "Significantly", "substantially" or "greatly" more: by more than slightly.
+    pub const fn much() -> Bound {
+        Bound::least(SLIGHT)
+    }
+
     /// It is said of every case, not of the middle one.
     pub const fn every(self) -> Bound {
         Bound { every: true, ..self }
@@ -323,6 +333,10 @@ fn stored<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Ruling, D::Error>
 /// What is the same on two machines: a tenth more or less.
 const NOISE: f64 = 1.1;
 
+/// Where what a paper calls slight without a figure ends: one of them says "less than 20 %" of a
+/// small gain.
+const SLIGHT: f64 = 1.2;
+
 #[cfg(test)]
 mod tests {
     use Ruling::{AsStated, Contradicted, Missed, Reached, Stronger, WithinNoise};
@@ -387,6 +401,18 @@ mod tests {
         assert_eq!([0.0, 0.1].map(zero), [AsStated, Contradicted]);
         let below = |value| ruled(Bound::within(-5.0, 5.0), &[value]);
         assert_eq!([-5.4, -6.0].map(below), [WithinNoise, Contradicted]);
+    }
+
+    /// Twice as much is not slightly more, and a tenth more not much more.
+    #[test]
+    fn words_without_a_figure_have_bounds() {
+        let slightly = |value| ruled(Bound::slightly(), &[value]);
+        assert_eq!(
+            [0.8, 0.95, 1.1, 1.25, 2.23].map(slightly),
+            [Contradicted, WithinNoise, AsStated, WithinNoise, Contradicted]
+        );
+        let much = |value| ruled(Bound::much(), &[value]);
+        assert_eq!([1.0, 1.1, 1.2, 5.0].map(much), [Contradicted, WithinNoise, AsStated, AsStated]);
     }
 
     #[test]

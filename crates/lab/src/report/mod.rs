@@ -104,9 +104,14 @@ mod tests {
     fn a_paper_is_beside_what_was_measured_here() {
         let machine = Machine { cpu: "Zen 9".into(), release: true, ..Machine::default() };
         let row = |threads: &str, rate: f64| {
-            let labels = ["table", "engine", "traffic", "threads"]
-                .into_iter()
-                .zip(["internet:417523,hops=213", "D18R", "random", threads].map(String::from));
+            let labels = [
+                ("table", "internet:417523,hops=213"),
+                ("engine", "D18R"),
+                ("isa", "portable"),
+                ("traffic", "random"),
+                ("burst", "1"),
+                ("threads", threads),
+            ];
             let figure = Figure { median: rate, best: rate, spread: 0.2, samples: 11 };
             Row::new(labels).with("rate_mlps", figure)
         };

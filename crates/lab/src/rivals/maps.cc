@@ -6,6 +6,7 @@
 #include <functional>
 #include <new>
 #include <unordered_map>
+#include <utility>
 
 #ifdef LAB_TBB
 #include <tbb/concurrent_hash_map.h>
@@ -48,6 +49,8 @@ template <class M> struct Usual {
 		auto found = map.find(key);
 		return found == map.end() ? absent : found->second;
 	}
+	// 0 where it does not say.
+	std::size_t bytes() const { return 0; }
 };
 
 #ifdef LAB_TBB
@@ -66,6 +69,7 @@ struct TbbHashMap {
 		decltype(map)::const_accessor at;
 		return map.find(at, key) ? at->second : absent;
 	}
+	std::size_t bytes() const { return 0; }
 };
 
 struct TbbUnordered : Usual<tbb::concurrent_unordered_map<Key, Value>> {
@@ -83,6 +87,8 @@ struct Dense : Usual<google::dense_hash_map<Key, Value>> {
 		map.set_deleted_key(deleted_key);
 		map.resize(room);
 	}
+	// One array: its places hold keys and values.
+	std::size_t bytes() const { return map.bucket_count() * sizeof(std::pair<const Key, Value>); }
 };
 
 struct Sparse : Usual<google::sparse_hash_map<Key, Value>> {
@@ -107,6 +113,8 @@ struct lab_map_ops {
 	int (*put)(void *map, Key key, Value value);
 	void (*take)(void *map, Key key);
 	void (*bulk)(const void *map, const Key *keys, Value *values, std::size_t n);
+	// 0 where the map does not say.
+	std::size_t (*bytes)(const void *map);
 };
 
 } // extern "C"
@@ -138,6 +146,7 @@ template <class M> const lab_map_ops *ops()
 			for (std::size_t i = 0; i < n; i++)
 				values[i] = of.find(keys[i]);
 		},
+		[](const void *map) { return static_cast<const M *>(map)->bytes(); },
 	};
 	return &all;
 }

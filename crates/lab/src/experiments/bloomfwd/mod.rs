@@ -17,6 +17,8 @@ experiments! {
     in cooperation: Fig10,
 }
 
+mod averages;
+
 use crate::lookups::Entrant;
 
 /// Each with no vector instructions (`portable`), and as the paper has them, where

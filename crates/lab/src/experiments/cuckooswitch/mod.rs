@@ -12,7 +12,9 @@ experiments! {
     in forward: Fig10,
 }
 
+mod claims;
 mod forwarder;
+mod rivals;
 mod sizes;
 
 /// Those that look up in the same tables.

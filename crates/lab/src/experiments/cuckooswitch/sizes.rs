@@ -5,13 +5,17 @@
 //!                                       side, all entrants in turns
 //!  255,013,683 ─ 1,000,000,000          tables of ours, as many side by side as there are
 //!                                       cores to fill them and as memory allows; each is
-//!                                       filled once for all figures of a run
+//!                                       filled once for all figures of a run. Behind them
+//!                                       some rivals, one by one
 //! ```
+//!
+//! Which rivals take part where, and why others do not: [`super::rivals`].
 
 use lookup::exact::Key;
 
 use super::FIGURES;
 use super::forwarder::station;
+use super::rivals;
 use crate::context::Found;
 use crate::matching::{self, Contestant, Seen, Table, fill_all, room_for};
 use crate::{Context, Error, Experiment, Row, clock};
@@ -83,7 +87,7 @@ pub(super) fn run(context: &mut Context, figure: &dyn InTables) -> Result<Vec<Ro
 
 /// Whether tables of so many entries are not all built side by side.
 pub(super) fn is_large(size: usize) -> bool {
-    size > TOGETHER
+    size > rivals::TOGETHER
 }
 
 /// Fills the tables of all `figures`, one for all those that read the same, and has each
@@ -94,28 +98,43 @@ fn measure(context: &mut Context, figures: &[&dyn InTables], size: usize) -> Vec
     let (keys, values) = matching::keys_of(size, station, draws, 0, 1);
     let checksum = matching::checksum(&values);
     let mut parts: Vec<Part> = figures.iter().map(|_| Part::default()).collect();
-    let mut waiting = Vec::new();
+    let (mut waiting, mut behind) = (Vec::new(), Vec::new());
     for (part, figure) in figures.iter().enumerate() {
         for (number, entrant) in figure.entrants().into_iter().enumerate() {
             let Entrant { contestant, burst, labels } = entrant;
             let mut row = Row::new([("entries", size.to_string())]);
             row.labels.extend(labels.into_iter().map(|(name, value)| (name.to_string(), value)));
-            match contestant {
-                Ok(one) if is_large(size) && !one.ours => parts[part].refuse(number, row, TOO_LONG),
-                Ok(contestant) => waiting.push(Reader { part, number, burst, row, contestant }),
+            match contestant.and_then(|one| rivals::take_part(&one, size).map(|()| one)) {
+                Ok(contestant) => {
+                    let late = is_large(size) && !contestant.ours;
+                    let reader = Reader { part, number, burst, row, contestant };
+                    if late { behind.push(reader) } else { waiting.push(reader) }
+                }
                 Err(refusal) => parts[part].refuse(number, row, &refusal),
             }
         }
     }
     let most = match is_large(size) {
         true => side_by_side(size, waiting.len()),
-        false => Ok(waiting.len()),
+        false => {
+            waiting = beside_rivals(waiting, size, &mut parts);
+            Ok(waiting.len())
+        }
     };
-    while !waiting.is_empty() {
-        let (tables, refused) = match &most {
-            Ok(most) => filled(context, &mut waiting, *most, size),
+    while !waiting.is_empty() || !behind.is_empty() {
+        let (waiting, most) = match waiting.is_empty() {
+            true => {
+                let room = rivals::room(&behind[0].contestant.name, size);
+                (&mut behind, room.map(|()| 1))
+            }
+            false => (&mut waiting, most.clone()),
+        };
+        let (tables, refused) = match most {
+            Ok(most) => filled(context, waiting, most, size),
             Err(refusal) => {
-                (Vec::new(), waiting.drain(..).map(|reader| (reader, refusal.clone())).collect())
+                let name = waiting[0].contestant.name.clone();
+                let of = waiting.extract_if(.., |reader| reader.contestant.name == name);
+                (Vec::new(), of.map(|reader| (reader, refusal.clone())).collect())
             }
         };
         for (reader, refusal) in refused {
@@ -145,6 +164,24 @@ fn measure(context: &mut Context, figures: &[&dyn InTables], size: usize) -> Vec
         found
     };
     figures.iter().zip(parts).map(ended).collect()
+}
+
+/// Those of `waiting` whose tables have room side by side: all, or ours.
+fn beside_rivals(waiting: Vec<Reader>, size: usize, parts: &mut [Part]) -> Vec<Reader> {
+    let mut names: Vec<&str> = waiting
+        .iter()
+        .filter(|one| !one.contestant.ours)
+        .map(|one| &*one.contestant.name)
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let Err(refusal) = rivals::room_for_all(&names, size) else { return waiting };
+    let (ours, others) = waiting.into_iter().partition(|one| one.contestant.ours);
+    let others: Vec<Reader> = others;
+    for one in others {
+        parts[one.part].refuse(one.number, one.row, &refusal);
+    }
+    ours
 }
 
 /// Those of a figure who read `tables` and find `values` there, by number.
@@ -215,7 +252,7 @@ fn filled(
         } else if tables.len() >= most {
             waiting.push(reader);
         } else {
-            match reader.contestant.build(size) {
+            match reader.contestant.build_however_long(size) {
                 Ok(table) => tables.push(Shared { table, readers: vec![reader] }),
                 Err(refusal) => refused.push((reader, refusal)),
             }
@@ -256,14 +293,11 @@ fn side_by_side(size: usize, wanted: usize) -> Result<usize, String> {
     fits.map_or_else(|| room_for(1, size).map(|()| 1), Ok)
 }
 
-/// Why a rival has no table of so many.
+/// Why the router's switch has no table of so many.
 pub(super) const TOO_LONG: &str = "left out: so many entries take it minutes";
 
 /// Of so many slots that the paper's table is 95 % full, but for the last, which is 93 %.
 const ALL: &[usize] = &[996_147, 7_969_177, 31_876_710, 255_013_683, 1_000_000_000];
-
-/// The most of which several tables are built side by side.
-const TOGETHER: usize = 64_000_000;
 
 #[cfg(test)]
 mod tests {

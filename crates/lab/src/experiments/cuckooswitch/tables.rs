@@ -4,6 +4,7 @@
 use lookup::exact::engine;
 use lookup::lpm::Options;
 
+use super::claims::{best, large, more_with_large, small};
 use super::sizes::{self, Entrant, InTables, Seat, Turn};
 use crate::contestants;
 use crate::lookups::Claim;
@@ -38,7 +39,8 @@ pub static FIG5: Figure = Figure {
         takes: Takes { full_s: 800.0, quick_s: 13.0 },
         help: "what each optimisation adds to the lookup rate of the paper's table, and ours beside it",
         source: "CuckooSwitch, figure 5",
-        claim: "pages, memory order, batches and prefetching each add; all together make it 5.6 × the baseline",
+        claim: "all together make it 5.6 × the baseline; batches alone add less than 20 % to large tables, \
+                and make small ones slower",
         plots: &[Plot { x: "engine", series: "entries", ..RATE }],
     },
     entrants: || {
@@ -58,35 +60,36 @@ pub static FIG5: Figure = Figure {
             bound: Bound::gain_of(5.6),
             when: &[],
         },
+        Claim::Judge(|rows| {
+            let text = "with large tables batches without prefetching add less than 20 %";
+            large(
+                rows,
+                step(text, "+ batches of 14", "+ x86 order", Bound::within(1.0, 1.2).every()),
+            )
+        }),
+        Claim::Judge(|rows| {
+            let text =
+                "with tables that fit the L3 cache batches without prefetching are worse than none";
+            small(rows, step(text, "+ batches of 14", "+ x86 order", Bound::less().every()))
+        }),
+        step(
+            "prefetching in two rounds adds substantially to batches",
+            "+ prefetching",
+            "+ batches of 14",
+            Bound::much().every(),
+        ),
+        Claim::Judge(|rows| {
+            let text = "prefetching adds more with large tables";
+            more_with_large(rows, text, "+ prefetching", "+ batches of 14")
+        }),
+        step(
+            "huge pages improve performance only slightly",
+            "+ large pages",
+            "baseline",
+            Bound::slightly().every(),
+        ),
         Claim::Ratio {
-            text: "batches without prefetching add less than 20 %",
-            figure: "rate_mlps",
-            label: "engine",
-            of: "+ batches of 14",
-            to: "+ x86 order",
-            bound: Bound::most(1.2),
-            when: &[],
-        },
-        Claim::Ratio {
-            text: "prefetching in two rounds adds substantially to batches",
-            figure: "rate_mlps",
-            label: "engine",
-            of: "+ prefetching",
-            to: "+ batches of 14",
-            bound: Bound::more(),
-            when: &[],
-        },
-        Claim::Ratio {
-            text: "large pages add slightly to the rate",
-            figure: "rate_mlps",
-            label: "engine",
-            of: "+ large pages",
-            to: "baseline",
-            bound: Bound::gain(1.0, 1.2),
-            when: &[],
-        },
-        Claim::Ratio {
-            text: "plain loads more than double the rate",
+            text: "memory order without atomic instructions more than doubles the rate",
             figure: "rate_mlps",
             label: "engine",
             of: "+ x86 order",
@@ -114,7 +117,7 @@ pub static FIG6: Figure = Figure {
         takes: Takes { full_s: 350.0, quick_s: 14.0 },
         help: "lookup rate of the paper's table against the batch size",
         source: "CuckooSwitch, figure 6",
-        claim: "the rate grows with the batch size and flattens at about 14",
+        claim: "up to 4 the rate grows; from 5 on it drops slightly for small tables, and grows to 14 for large ones",
         plots: &[Plot { x: "batch", series: "entries", style: Style::LogLines, ..RATE }],
     },
     entrants: || {
@@ -127,33 +130,24 @@ pub static FIG6: Figure = Figure {
         sizes.iter().map(entrant).collect()
     },
     claims: &[
-        Claim::Ratio {
-            text: "up to batches of 4 the rate grows significantly",
-            figure: "rate_mlps",
-            label: "batch",
-            of: "4",
-            to: "1",
-            bound: Bound::more(),
-            when: &[],
-        },
-        Claim::Ratio {
-            text: "14 is the best batch: better than 4",
-            figure: "rate_mlps",
-            label: "batch",
-            of: "14",
-            to: "4",
-            bound: Bound::more(),
-            when: &[],
-        },
-        Claim::Ratio {
-            text: "batches of 16 are 6 % slower than those of 14",
-            figure: "rate_mlps",
-            label: "batch",
-            of: "14",
-            to: "16",
-            bound: Bound::about(1.06),
-            when: &[],
-        },
+        batch(
+            "up to batches of 4 the rate grows significantly, for small and large tables",
+            ("4", "1"),
+            Bound::much().every(),
+        ),
+        Claim::Judge(|rows| {
+            let text = "from batches of 5 on the rate increases greatly for tables too large for the L3 cache";
+            large(rows, batch(text, ("14", "4"), Bound::much().every()))
+        }),
+        Claim::Judge(|rows| {
+            let text = "from batches of 5 on the rate slightly drops for small tables";
+            small(rows, batch(text, ("4", "14"), Bound::slightly().every()))
+        }),
+        Claim::Judge(|rows| {
+            let text = "14 is the best batch of up to 16, of those measured";
+            best(rows, text, "batch", ("14", &["1", "2", "4", "8", "16"]))
+        }),
+        batch("batches of 16 are only 6 % slower than those of 14", ("14", "16"), SLOWER),
     ],
     notes: &[],
 };
@@ -177,22 +171,30 @@ pub static FIG7: Figure = Figure {
         .collect()
     },
     claims: &[
+        faster_than("tbb-hash", "faster than TBB's concurrent_hash_map", EVERY),
+        faster_than("std-unordered", "faster than the STL's hash map", EVERY),
+        faster_than("google-sparse", "faster than sparse_hash_map", EVERY),
+        Claim::Judge(|rows| {
+            let text = "faster than dense_hash_map with large tables";
+            large(rows, faster_than("google-dense", text, EVERY))
+        }),
+        Claim::Judge(|rows| {
+            let text = "with small tables dense_hash_map is faster";
+            small(rows, faster_than("google-dense", text, Bound::less().every()))
+        }),
         Claim::Ratio {
-            text: "faster than rte_hash (not in the paper)",
-            figure: "rate_mlps",
+            text: "dense_hash_map uses more than 4 × the memory",
+            figure: "bytes_per_entry",
             label: "engine",
-            of: "cuckoo",
-            to: "rte_hash",
-            bound: Bound::more().ours(),
+            of: "google-dense",
+            to: "cuckoo",
+            bound: Bound::least(4.0).every(),
             when: &[],
         },
-        faster_than("tbb-hash", "faster than TBB's concurrent_hash_map"),
-        faster_than("std-unordered", "faster than std::unordered_map"),
-        faster_than("google-sparse", "faster than sparse_hash_map"),
-        faster_than("google-dense", "faster than dense_hash_map, but with small tables"),
-        faster_than("absl-flat", "faster than absl::flat_hash_map (not in the paper)"),
-        faster_than("boost-flat", "faster than boost::unordered_flat_map (not in the paper)"),
-        faster_than("hashbrown-fx", "faster than Rust's hashbrown (not in the paper)"),
+        faster_than("rte_hash", "faster than rte_hash (not in the paper)", OURS),
+        faster_than("absl-flat", "faster than absl::flat_hash_map (not in the paper)", OURS),
+        faster_than("boost-flat", "faster than boost::unordered_flat_map (not in the paper)", OURS),
+        faster_than("hashbrown-fx", "faster than Rust's hashbrown (not in the paper)", OURS),
     ],
     notes: &[
         "the rivals look up one key after the other, as their users do, a burst in one call; each \
@@ -201,9 +203,25 @@ pub static FIG7: Figure = Figure {
     ],
 };
 
-const fn faster_than(to: &'static str, text: &'static str) -> Claim {
-    let (figure, label, of) = ("rate_mlps", "engine", "cuckoo");
-    Claim::Ratio { text, figure, label, of, to, bound: Bound::more(), when: &[] }
+/// It is said of all sizes.
+const EVERY: Bound = Bound::more().every();
+/// It is no claim of the paper's.
+const OURS: Bound = Bound::more().ours();
+/// By 6 % at most, and not faster.
+const SLOWER: Bound = Bound::within(1.0, 1.06);
+
+const fn faster_than(to: &'static str, text: &'static str, bound: Bound) -> Claim {
+    step(text, "cuckoo", to, bound)
+}
+
+/// The rate of one entrant over that of another.
+const fn step(text: &'static str, of: &'static str, to: &'static str, bound: Bound) -> Claim {
+    Claim::Ratio { text, figure: "rate_mlps", label: "engine", of, to, bound, when: &[] }
+}
+
+/// The same of two sizes of batches.
+const fn batch(text: &'static str, (of, to): (&'static str, &'static str), bound: Bound) -> Claim {
+    Claim::Ratio { text, figure: "rate_mlps", label: "batch", of, to, bound, when: &[] }
 }
 
 /// Table 3: memory.
@@ -213,7 +231,8 @@ pub static TABLE3: Figure = Figure {
         takes: Takes { full_s: 500.0, quick_s: 6.0 },
         help: "bytes of the paper's table and of ours by number of entries",
         source: "CuckooSwitch, table 3",
-        claim: "0.25 GiB for 32 M entries, 8 GiB for 10⁹: 8.4 bytes an entry at 95 % load",
+        claim: "0.25 GiB for 32 M entries, 8 GiB for 10⁹: 8.4 bytes an entry at 95 % load; dense_hash_map \
+                needs 4 × as much",
         plots: &[Plot {
             title: "Memory",
             figure: "bytes_per_entry",
@@ -223,14 +242,28 @@ pub static TABLE3: Figure = Figure {
             ..RATE
         }],
     },
-    entrants: || vec![cuckoo("cuckoo", &[]), other("mac-table", "mac-table")],
-    claims: &[Claim::Bound {
-        text: "0.25 GiB for 32 M entries, 8 GiB for 1 B: 8.4 bytes an entry at 95 % load",
-        figure: "bytes_per_entry",
-        bound: Bound::about(8.0 / 0.95).every(),
-        unit: "bytes",
-        when: &[],
-    }],
+    entrants: || {
+        let dense = rival("google-dense", "google-dense");
+        vec![cuckoo("cuckoo", &[]), other("mac-table", "mac-table"), dense]
+    },
+    claims: &[
+        Claim::Bound {
+            text: "0.25 GiB for 32 M entries, 8 GiB for 1 B: 8.4 bytes an entry at 95 % load",
+            figure: "bytes_per_entry",
+            bound: Bound::about(8.0 / 0.95).every(),
+            unit: "bytes",
+            when: &[("engine", "cuckoo")],
+        },
+        Claim::Ratio {
+            text: "dense_hash_map requires about 4 × more memory",
+            figure: "bytes_per_entry",
+            label: "engine",
+            of: "google-dense",
+            to: "cuckoo",
+            bound: Bound::about(4.0).every(),
+            when: &[],
+        },
+    ],
     notes: &["tables of 2^n slots filled to 95 %, that of 10⁹ to 93 %: its bytes an entry are 8.6"],
 };
 
@@ -276,6 +309,16 @@ impl InTables for Figure {
             }
         };
         turn.seats.iter().zip(timings).map(row).collect()
+    }
+}
+
+/// One of others' tables, a burst of the ports at once.
+pub(super) fn rival(name: &str, label: &str) -> Entrant {
+    let found = contestants::exact().into_iter().find(|contestant| contestant.name == name);
+    Entrant {
+        contestant: found.ok_or_else(|| format!("this build has no {name}")),
+        burst: 256,
+        labels: vec![("engine", label.to_string())],
     }
 }
 

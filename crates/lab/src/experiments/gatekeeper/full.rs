@@ -29,7 +29,7 @@ pub(super) const CLAIMS: &[Claim] = &[Claim::Judge(goals)];
 fn goals(rows: &[Row]) -> Vec<Verdict> {
     let ns = |engine: &str, places: &str| {
         let of = [("engine", engine), ("places", places)];
-        rows.iter().find(|row| row.is(&of)).and_then(|row| row.median("requests_ns"))
+        rows.iter().filter(|row| row.is(&of)).find_map(|row| row.median("requests_ns"))
     };
     let [ours, lines] = [OURS, LINES].map(|engine| ns(engine, "2^20"));
     let over = |other: &str, places: &str| -> Vec<f64> {
@@ -100,7 +100,7 @@ fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<R
 }
 
 /// Ours has no use for pages here.
-fn options(entry: &Entry) -> Options {
+pub(super) fn options(entry: &Entry) -> Options {
     let mut options = fixed_seed();
     if entry.card.name == OURS {
         options.0.insert("decided_max".into(), "0".into());
