@@ -65,6 +65,7 @@ macro_rules! conformance {
                 a_refused_update_changes_nothing,
                 memory_is_used_again,
                 memory_is_told,
+                reservations_follow_need,
                 without_memory_no_route_is_lost,
                 hops_of_every_size_are_found,
                 wider_hops_come_by_updates,
