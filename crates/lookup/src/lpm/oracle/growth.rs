@@ -99,6 +99,24 @@ impl<A: Addr> Suite<A> {
         assert_eq!(after, before, "{}: bytes of the heap, and arrays", self.name());
     }
 
+    /// Starts with an empty table and adds routes, some at once; how often it was built anew.
+    #[cfg(not(miri))]
+    pub(crate) fn builds_of_growth(&self, routes: &[Route<A>]) -> usize {
+        let (mut built, mut builds) = (self.built(&[]), 0);
+        for routes in routes.chunks(500) {
+            let change = |&(prefix, hop): &Route<A>| Change { prefix, hop: Some(hop) };
+            let changes: Vec<_> = routes.iter().map(change).collect();
+            builds += usize::from(self.apply(&mut built, &changes) == Applied::Rebuild);
+            let table = built.writer.table();
+            for (prefix, hop) in routes {
+                assert_eq!(table.lookup(prefix.last()), *hop, "{}: {prefix}", self.name());
+            }
+        }
+        let all: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+        built.agree(self.name(), &all);
+        builds
+    }
+
     /// In so many updates, or fewer where most are builds, each time one route less, one
     /// more and one with another hop.
     fn some_come_and_go(&self, built: &mut Built<A>, rng: &mut Rng, updates: u64) {
