@@ -71,9 +71,10 @@ impl Space {
         self.no_room.is_some()
     }
 
-    /// True where more than half was ever used: a table that is just built so is soon full.
+    /// True where more than three quarters were ever used: a table that is just built so is
+    /// soon full.
     pub fn is_tight(&self) -> bool {
-        self.end.load(Ordering::Relaxed) > self.units / 2
+        self.end.load(Ordering::Relaxed) > self.units / 4 * 3
     }
 
     /// Why [`Space::take`] had nothing: memory, or else `full`.
