@@ -29,16 +29,22 @@ impl Scale {
     }
 
     /// What `build` makes at this scale; or, while it says that its arrays are tight, at
-    /// larger ones.
+    /// larger ones. Where there is no room for those, tight ones serve.
     pub(super) fn build<T, E>(
         mut self,
         mut build: impl FnMut(Scale) -> (Result<T, E>, bool),
     ) -> Result<T, E> {
+        let mut tight = None;
         loop {
             let (done, is_tight) = build(self);
+            let done = match (done, tight.take()) {
+                (Err(_), Some(tight)) => return Ok(tight),
+                (done, _) => done,
+            };
             if !is_tight || self.is_largest() {
                 return done;
             }
+            tight = done.ok();
             self.0 = self.0.saturating_sub(2);
         }
     }
@@ -92,6 +98,8 @@ mod tests {
         assert_eq!(small.build(|scale| build(scale, 1 << 11)), Ok(Scale(0)));
         assert_eq!(lens, [1 << 5, 1 << 7, 1 << 9, 1 << 5, 1 << 7, 1 << 9, 1 << 10]);
         assert_eq!(small.build(|_| (Err::<(), _>(7), true)), Err(7));
+        let no_room = |scale| (if scale == small { Ok(scale) } else { Err(7) }, scale == small);
+        assert_eq!(small.build(no_room), Ok(small));
     }
 
     #[test]
