@@ -32,6 +32,10 @@ use clap::Parser;
 use crate::commands::Command;
 use crate::context::Context;
 
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: graph::testing::Counting = graph::testing::Counting;
+
 /// A software router and switch, and the tools around it.
 ///
 /// Exit status: 0 success, 1 the answer is "no", 2 usage or input error,

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use formats::{Load, Place, Progress, Report, Table};
+use formats::{Listed, Load, Place, Progress, Report, Table};
 
 use crate::error::Error;
 use crate::status::Status;
@@ -32,6 +32,11 @@ pub struct TableArgs {
 impl TableArgs {
     /// Loads the table; reports on standard error what could not be read.
     pub fn load(&self) -> Result<(Table, Status), Error> {
+        self.load_listed(None)
+    }
+
+    /// The same; the routes are shown to `listed` before a store is made of them.
+    pub fn load_listed(&self, listed: Option<&dyn Fn(Listed)>) -> Result<(Table, Status), Error> {
         let (start, shown) = (Instant::now(), Cell::new(None));
         let progress = |progress: Progress| show(progress, start, &shown);
         let shows = stderr().is_terminal();
@@ -39,6 +44,7 @@ impl TableArgs {
             mask: self.mask,
             peer: self.peer,
             progress: if shows { Some(&progress) } else { None },
+            listed,
         };
         let loaded = Table::open(&self.table, &load);
         if shown.get().is_some() {

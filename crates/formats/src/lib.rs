@@ -43,4 +43,4 @@ pub use load::{Load, Progress};
 pub use memory::NoMemory;
 pub use prefix::AnyPrefix;
 pub use report::{Damage, Fault, Place, Report};
-pub use table::Table;
+pub use table::{Listed, Table};

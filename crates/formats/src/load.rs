@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::internet::Internet;
 use crate::stream::{self, Content, Stream};
-use crate::table::{Builder, Table};
+use crate::table::{Builder, Listed, Table};
 use crate::{memory, mrt, text};
 
 /// How to load a table.
@@ -19,6 +19,9 @@ pub struct Load<'a> {
     pub peer: Option<IpAddr>,
     /// Called now and then while a file is read.
     pub progress: Option<&'a dyn Fn(Progress)>,
+    /// Called with the routes of each family, before a store is made of them: for who wants
+    /// to know them independently of it.
+    pub listed: Option<&'a dyn Fn(Listed)>,
 }
 
 /// How far a load is.
@@ -46,7 +49,7 @@ impl Table {
             Some(Ok(_)) if load.peer.is_some() => Err(Error::NoPeers),
             Some(Ok(internet)) => {
                 memory::ask(internet.bytes())?;
-                Ok(internet.table())
+                Ok(internet.listed_table(load.listed))
             }
             Some(Err(error)) => Err(error.into()),
             None if spec == "-" => Self::read(std::io::stdin(), 0, load),
@@ -84,6 +87,6 @@ impl Table {
             Content::Tar => return Err(Error::Tar),
             Content::Foreign(format) => return Err(Error::Foreign { format }),
         }
-        Ok(builder.finish()?)
+        Ok(builder.finish(load.listed)?)
     }
 }

@@ -34,6 +34,15 @@ impl Table {
     }
 }
 
+/// The routes of one family in the order of the file; of equal prefixes the last counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Listed<'a> {
+    /// IPv4.
+    V4(&'a [(Prefix<u32>, Hop)]),
+    /// IPv6.
+    V6(&'a [(Prefix<u128>, Hop)]),
+}
+
 /// Collects routes in the order of the file; [`Builder::finish`] sorts them.
 #[derive(Default)]
 pub(crate) struct Builder {
@@ -81,11 +90,16 @@ impl Builder {
         self.v4.len() + self.v6.len()
     }
 
-    pub fn finish(mut self) -> Result<Table, NoMemory> {
+    /// The table; its routes are shown to `listed` first.
+    pub fn finish(mut self, listed: Option<&dyn Fn(Listed)>) -> Result<Table, NoMemory> {
         if self.nameless {
             let base = self.hops.add_nameless(NAMELESS as usize);
             place_nameless(&mut self.v4, base);
             place_nameless(&mut self.v6, base);
+        }
+        if let Some(listed) = listed {
+            listed(Listed::V4(&self.v4));
+            listed(Listed::V6(&self.v6));
         }
         let routes = self.len();
         let (v4, v6) = (rib(self.v4)?, rib(self.v6)?);

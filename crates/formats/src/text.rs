@@ -161,7 +161,7 @@ mod tests {
     fn table(text: impl AsRef<[u8]>) -> Table {
         let mut builder = Builder::default();
         read(text.as_ref(), &mut builder, |_, _| ()).unwrap();
-        builder.finish().unwrap()
+        builder.finish(None).unwrap()
     }
 
     fn faults(text: &str) -> Vec<String> {

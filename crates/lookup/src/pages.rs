@@ -12,6 +12,7 @@
 //! [`Pages::admitted`]; and a large one is touched before it serves: by who builds it, or
 //! in the background ([`Touching`]).
 
+mod cut;
 #[cfg(all(test, not(miri)))]
 mod guards;
 #[cfg_attr(any(miri, test), allow(dead_code))]
@@ -27,6 +28,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub(crate) use cut::{Cut, Masked};
 #[cfg(all(test, not(miri)))]
 pub(crate) use guards::Guarded;
 #[cfg(all(test, not(miri)))]
@@ -220,53 +222,6 @@ impl<T: Zeroed> Drop for Pages<T> {
     }
 }
 
-/// All of an array, by numbers whose upper bits do not count: any number is a place. The
-/// length is known only when the array is made, and still no read has a branch for it.
-///
-/// - I2: `all` has a power of two of values.
-pub(crate) struct Masked<'t, T> {
-    all: &'t [T],
-}
-
-impl<T> Clone for Masked<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Masked<'_, T> {}
-
-impl<'t, T> Masked<'t, T> {
-    /// # Panics
-    /// Where `all` has not a power of two of values.
-    #[inline(always)]
-    pub(crate) fn new(all: &'t [T]) -> Self {
-        assert!(all.len().is_power_of_two());
-        Masked { all }
-    }
-
-    /// What of a number counts.
-    #[inline(always)]
-    #[cfg(avx512)]
-    pub(crate) fn mask(self) -> usize {
-        self.all.len() - 1
-    }
-
-    /// The value at `i`, its upper bits cut off.
-    #[inline(always)]
-    pub(crate) fn at(self, i: usize) -> &'t T {
-        // SAFETY: I2, so that `i & (len - 1)` is less than `len`.
-        unsafe { self.all.get_unchecked(i & (self.all.len() - 1)) }
-    }
-
-    /// The first value's place.
-    #[inline(always)]
-    #[cfg(avx512)]
-    pub(crate) fn as_ptr(self) -> *const T {
-        self.all.as_ptr()
-    }
-}
-
 /// Gives each of `cells` the same value, where no reader is yet.
 pub(crate) fn fill(cells: &[AtomicU32], value: u32) {
     #[cfg(not(miri))]
@@ -408,14 +363,6 @@ mod tests {
                     .all(|(i, c)| { c.load(Ordering::Relaxed) == i as u32 })
             );
         }
-    }
-
-    #[test]
-    fn any_number_is_a_place() {
-        let pages = Pages::<u64>::zeroed(8).unwrap();
-        let all = Masked::new(&pages);
-        assert!([0, 7, 8, usize::MAX].iter().all(|&i| std::ptr::eq(all.at(i), &pages[i % 8])));
-        assert!(std::panic::catch_unwind(|| *Masked::new(&[0; 6]).at(0)).is_err());
     }
 
     #[test]

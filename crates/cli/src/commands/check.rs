@@ -4,12 +4,13 @@ mod replay;
 mod truth;
 mod verify;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use formats::{AnyPrefix, Error as TableError, Hops, Table};
+use formats::{AnyPrefix, Error as TableError, Hops, Listed, Table};
 use lookup::lpm::{Applied, Choice, Entry, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::Domain;
@@ -63,14 +64,17 @@ pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
     let all = args.engine.name == ALL && args.engine.options == Options::default();
     let engines = if all { Vec::new() } else { vec![engine::find(Some(&args.engine.name))?] };
     let peer = args.table.peer;
-    let (table, mut status) = match args.table.load() {
+    let truths = RefCell::new(Truths::default());
+    let listed = |routes: Listed| truths.borrow_mut().add(routes);
+    let (table, mut status) = match args.table.load_listed(Some(&listed)) {
         // The peer is one of the updates then.
         Err(Error::Table { error: TableError::NoPeers, .. }) if args.updates.is_some() => {
             args.table.peer = None;
-            args.table.load()?
+            args.table.load_listed(Some(&listed))?
         }
         loaded => loaded?,
     };
+    let truths = truths.into_inner();
     for pair in &engines {
         engine::skip(pair, &table, &args.table.table)?;
     }
@@ -79,18 +83,18 @@ pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
     }
     if !all {
         let pair = engines[0];
-        return Ok(status.max(check(pair, &args, peer, table, cx)?));
+        return Ok(status.max(check(pair, &args, peer, (table, truths), cx)?));
     }
     // One that refuses does not keep the others from it.
     for name in engine::names() {
-        status =
-            status.max(match check(engine::find(Some(name))?, &args, peer, table.clone(), cx) {
-                Err(Error::Refusal(refusal)) => {
-                    crate::warn::warn(refusal);
-                    Status::Fault
-                }
-                done => done?,
-            });
+        let routes = (table.clone(), truths.clone());
+        status = status.max(match check(engine::find(Some(name))?, &args, peer, routes, cx) {
+            Err(Error::Refusal(refusal)) => {
+                crate::warn::warn(refusal);
+                Status::Fault
+            }
+            done => done?,
+        });
         cx.out.flush()?;
     }
     Ok(status)
@@ -101,7 +105,7 @@ fn check(
     engines: engine::Pair,
     args: &Args,
     peer: Option<IpAddr>,
-    table: Table,
+    (table, truths): (Table, Truths),
     cx: &mut Context,
 ) -> Result<Status, Error> {
     let options =
@@ -109,7 +113,7 @@ fn check(
     let mut hops = table.hops;
     let mut checks = Checks { v4: None, v6: None, engines, options, domain: Domain::new() };
     // A family without routes needs no engine, unless updates bring some.
-    checks.start(table.v4, table.v6)?;
+    checks.start((table.v4, truths.v4), (table.v6, truths.v6))?;
     checks.verify();
     let mut status = Status::Success;
     if let Some(path) = &args.updates {
@@ -118,6 +122,22 @@ fn check(
     }
     status = status.max(print(&checks.v4, &hops, cx)?);
     Ok(status.max(print(&checks.v6, &hops, cx)?))
+}
+
+/// The routes of both families as they were read.
+#[derive(Clone, Default)]
+struct Truths {
+    v4: Truth<u32>,
+    v6: Truth<u128>,
+}
+
+impl Truths {
+    fn add(&mut self, routes: Listed) {
+        match routes {
+            Listed::V4(routes) => self.v4.extend(routes),
+            Listed::V6(routes) => self.v6.extend(routes),
+        }
+    }
 }
 
 /// What `--engine` takes for each of them.
@@ -134,12 +154,12 @@ struct Checks {
 
 impl Checks {
     /// Builds an engine for each family that has routes and none yet.
-    fn start(&mut self, v4: Rib<u32>, v6: Rib<u128>) -> Result<(), Error> {
+    fn start(&mut self, v4: Routes<u32>, v6: Routes<u128>) -> Result<(), Error> {
         let (options, domain) = (&self.options, &self.domain);
-        if let (Some(entry), None, false) = (self.engines.0, &self.v4, v4.is_empty()) {
+        if let (Some(entry), None, false) = (self.engines.0, &self.v4, v4.1.is_empty()) {
             self.v4 = Some(Check::new(entry, options, v4, domain)?);
         }
-        if let (Some(entry), None, false) = (self.engines.1, &self.v6, v6.is_empty()) {
+        if let (Some(entry), None, false) = (self.engines.1, &self.v6, v6.1.is_empty()) {
             self.v6 = Some(Check::new(entry, options, v6, domain)?);
         }
         Ok(())
@@ -165,6 +185,9 @@ struct Check<A: Addr> {
     updates: Option<Updates>,
 }
 
+/// The store that an engine is built from, and the routes that it should hold.
+type Routes<A> = (Rib<A>, Truth<A>);
+
 /// The changes that were applied.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Updates {
@@ -180,11 +203,10 @@ impl<A: Addr> Check<A> {
     fn new(
         entry: &'static Entry<A>,
         options: &Options,
-        rib: Rib<A>,
+        (rib, truth): Routes<A>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
         let (fib, writer) = Fib::with_writer(entry, options, &rib, domain)?;
-        let truth = Truth::new(rib.iter());
         let (domain, verify, options) = (Arc::clone(domain), Verify::default(), options.clone());
         Ok(Check { entry, options, rib, truth, fib, writer, domain, verify, updates: None })
     }
@@ -275,9 +297,10 @@ fn change<A: Addr>(prefix: lookup::Prefix<A>, hop: Option<Hop>) -> Change<A> {
 }
 
 /// The first route that is added: enough to build an engine, which the others are added to.
-fn added<A: Addr>(changes: &[Change<A>]) -> Rib<A> {
-    let routes = changes.iter().filter_map(|change| Some((change.prefix, change.hop?)));
-    routes.take(1).collect()
+fn added<A: Addr>(changes: &[Change<A>]) -> Routes<A> {
+    let mut routes = changes.iter().filter_map(|change| Some((change.prefix, change.hop?)));
+    let first: Vec<_> = routes.next().into_iter().collect();
+    (first.iter().copied().collect(), Truth::new(first))
 }
 
 impl Checks {
@@ -316,12 +339,37 @@ mod tests {
         let mut checks =
             Checks { v4: None, v6: None, engines, options, domain: Arc::clone(&domain) };
         let v6 = lookup::Prefix::covering(1 << 127, 8);
-        checks.start(Rib::new(), [(v6, Hop(2))].into_iter().collect()).unwrap();
+        let v6 = added(&[change(v6, Some(Hop(2)))]);
+        checks.start(added(&[]), v6).unwrap();
         assert!(checks.v4.is_none(), "there are no routes");
         let mark = domain.mark();
         let prefix = AnyPrefix::V4(lookup::Prefix::new(0xc000_0200, 24).unwrap());
         checks.apply(&[(prefix, Some(Hop(1)))]).unwrap();
         assert!(domain.passed(mark), "{:?}", domain.silent(mark));
         assert_eq!(checks.v4.unwrap().fib.table.lookup(0xc000_02ff), Hop(1));
+    }
+
+    /// What the store loses is missing in the engine, and in no list that is made from it.
+    #[test]
+    fn a_route_that_is_lost_in_loading_is_found() {
+        let file = "192.0.2.0/24 a\n198.51.100.0/24 b\n192.0.2.0/24 b\n2001:db8::/32 a\n";
+        let truths = RefCell::new(Truths::default());
+        let listed = |routes: Listed| truths.borrow_mut().add(routes);
+        let load = formats::Load { listed: Some(&listed), ..Default::default() };
+        let table = Table::read(file.as_bytes(), 0, &load).unwrap();
+        let truths = truths.into_inner();
+        let disagreements = |lost: Option<lookup::Prefix<u32>>| {
+            let mut rib = table.v4.clone();
+            lost.iter().for_each(|prefix| {
+                rib.remove(prefix);
+            });
+            let (engines, options) = (engine::find(Some("rutter4")).unwrap(), Options::default());
+            let mut checks = Checks { v4: None, v6: None, engines, options, domain: Domain::new() };
+            checks.start((rib, truths.v4.clone()), (table.v6.clone(), truths.v6.clone())).unwrap();
+            checks.verify();
+            checks.v4.unwrap().verify.tally.disagreements
+        };
+        assert_eq!(disagreements(None), 0);
+        assert!(disagreements(lookup::Prefix::new(0xc633_6400, 24).ok()) > 0);
     }
 }

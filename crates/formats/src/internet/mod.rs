@@ -23,7 +23,7 @@ use lookup::Rib;
 use lookup::rng::{SplitMix64, mix};
 
 use crate::hops::Hops;
-use crate::table::Table;
+use crate::table::{Listed, Table};
 
 /// A generated table's specification.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -99,14 +99,19 @@ impl Internet {
 
     /// Makes the table.
     pub fn table(&self) -> Table {
+        self.listed_table(None)
+    }
+
+    /// The table; its routes are shown to `listed` first.
+    pub(crate) fn listed_table(&self, listed: Option<&dyn Fn(Listed)>) -> Table {
         let mut table = Table::default();
         if self.v4 > 0 {
             let names = (1..=self.hops).map(|i| hops::name_v4(i, self.hops));
-            table.v4 = self.rib_v4(first_id(&mut table.hops, names));
+            table.v4 = self.rib_v4(first_id(&mut table.hops, names), listed);
         }
         if self.v6 > 0 {
             let names = (1..=self.hops).map(hops::name_v6);
-            table.v6 = self.rib_v6(first_id(&mut table.hops, names));
+            table.v6 = self.rib_v6(first_id(&mut table.hops, names), listed);
         }
         table
     }
@@ -117,20 +122,28 @@ impl Internet {
         (count - long, long)
     }
 
-    fn rib_v4(&self, first_hop: u32) -> Rib<u32> {
+    fn rib_v4(&self, first_hop: u32, listed: Option<&dyn Fn(Listed)>) -> Rib<u32> {
         let mut rng = SplitMix64(mix(self.seed) ^ 4);
         let (usual, long) = self.split(self.v4);
         let mut prefixes = v4::prefixes(usual, &mut rng);
         long::add_v4(&mut prefixes, long, &mut rng);
-        hops::assign(prefixes, self.hops, first_hop, &mut rng).collect()
+        let routes = hops::assign(prefixes, self.hops, first_hop, &mut rng);
+        let Some(listed) = listed else { return routes.collect() };
+        let routes: Vec<_> = routes.collect();
+        listed(Listed::V4(&routes));
+        routes.into_iter().collect()
     }
 
-    fn rib_v6(&self, first_hop: u32) -> Rib<u128> {
+    fn rib_v6(&self, first_hop: u32, listed: Option<&dyn Fn(Listed)>) -> Rib<u128> {
         let mut rng = SplitMix64(mix(self.seed) ^ 6);
         let (usual, long) = self.split(self.v6);
         let mut prefixes = v6::prefixes(usual, &mut rng);
         long::add_v6(&mut prefixes, long, &mut rng);
-        hops::assign(prefixes, self.hops, first_hop, &mut rng).collect()
+        let routes = hops::assign(prefixes, self.hops, first_hop, &mut rng);
+        let Some(listed) = listed else { return routes.collect() };
+        let routes: Vec<_> = routes.collect();
+        listed(Listed::V6(&routes));
+        routes.into_iter().collect()
     }
 }
 

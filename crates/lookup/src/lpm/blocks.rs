@@ -11,17 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
+use super::scale::Scale;
 use super::staged::{Full, Staged};
 use super::{Applied, Card, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::Cut;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
 
 /// The arrays, which readers and the writer share.
 pub(super) struct Blocks<L: Cell> {
-    nodes: Pages<[Words; NODES]>,
-    hops: Pages<[L; HOPS]>,
+    nodes: Cut<Words>,
+    hops: Cut<L>,
     /// Nodes and hops that have ever been used.
     touched: [Arc<AtomicU32>; 2],
 }
@@ -50,15 +51,13 @@ impl<L: Cell> Blocks<L> {
     /// Masked to the array: whatever a node says, the read stays inside.
     #[inline(always)]
     pub(super) fn words(&self, at: u32) -> &Words {
-        let nodes: &[Words; NODES] = &self.nodes[0];
-        &nodes[at as usize & (NODES - 1)]
+        self.nodes.at(at as usize)
     }
 
     /// Masked, as `words`.
     #[inline(always)]
     pub(super) fn hop(&self, at: u32) -> &L {
-        let hops: &[L; HOPS] = &self.hops[0];
-        &hops[at as usize & (HOPS - 1)]
+        self.hops.at(at as usize)
     }
 
     /// By the writer alone.
@@ -87,16 +86,31 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Arrays of which nothing is used.
-    pub(super) fn new<L: Cell>(domain: &Arc<Domain>) -> io::Result<(Room, Blocks<L>)> {
-        let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
-        let hops = Staged::new(domain, HOPS as u32, BLOCKS_IN_LIMBO);
+    /// Arrays of this scale, of which nothing is used.
+    pub(super) fn new<L: Cell>(
+        domain: &Arc<Domain>,
+        scale: Scale,
+    ) -> io::Result<(Room, Blocks<L>)> {
+        let staged = |len: usize| Staged::new(domain, len as u32, BLOCKS_IN_LIMBO);
+        let [most_nodes, most_hops] = [NODES, HOPS].map(|most| scale.len(most));
+        let [nodes, hops] = [most_nodes, most_hops].map(staged);
         let blocks = Blocks {
-            nodes: Pages::zeroed(1)?,
-            hops: Pages::zeroed(1)?,
+            nodes: Cut::zeroed(most_nodes)?,
+            hops: Cut::zeroed(most_hops)?,
             touched: [nodes.touched(), hops.touched()],
         };
         Ok((Room { nodes, hops }, blocks))
+    }
+
+    /// The scale to begin with for so many routes.
+    pub(super) fn scale(routes: usize) -> Scale {
+        Scale::of(routes, 4, NODES)
+    }
+
+    /// True where updates soon lack room in arrays that might be larger.
+    fn is_tight(&self) -> bool {
+        let lacks_memory = self.nodes.lacks_memory() || self.hops.lacks_memory();
+        (self.nodes.is_tight() || self.hops.is_tight()) && !lacks_memory
     }
 
     /// To be called when a new version is published.
@@ -133,14 +147,16 @@ pub(super) trait BlockWriter<A: Addr, L: Cell> {
     /// Brings what `prefix` owns or owned in line with `rib`.
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full>;
 
-    /// This writer, with its table filled from `rib`.
-    fn filled(mut self, card: &Card, rib: &Rib<A>) -> Result<Box<dyn Writer<A>>, Refusal>
+    /// This writer, with its table filled from `rib`; and whether the arrays are tight.
+    fn filled(mut self, card: &Card, rib: &Rib<A>) -> (Result<Box<dyn Writer<A>>, Refusal>, bool)
     where
         Self: Writer<A> + Sized + 'static,
     {
-        match self.fill(rib) {
-            Ok(()) => Ok(Box::new(self)),
-            Err(Full) => Err(card.refuse(self.room().limit())),
+        let filled = self.fill(rib);
+        let (limit, is_tight) = (self.room().limit(), self.room().is_tight());
+        match filled {
+            Ok(()) => (Ok(Box::new(self)), is_tight),
+            Err(Full) => (Err(card.refuse(limit)), is_tight),
         }
     }
 
@@ -180,10 +196,10 @@ pub(super) fn by_width<A: Addr>(rib: &Rib<A>, narrow: Build<A>, wide: Build<A>) 
     if largest.0 <= AtomicU16::MAX_HOP { narrow } else { wide }
 }
 
-/// Nodes for which address space is reserved; a power of two.
+/// The most nodes for which address space is reserved; a power of two.
 const NODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
 
-/// Hops for which address space is reserved; a power of two.
+/// The most hops for which address space is reserved; a power of two.
 const HOPS: usize = if cfg!(miri) { 1 << 14 } else { 1 << 27 };
 
 /// Blocks of each kind that may wait for readers.

@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::default_hop::{self, DefaultHop};
 use super::instruments::{Instrumented, Reads, address};
 use super::isa::{self, Isa};
-use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
-use crate::pages::{self, Pages};
+use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer, scale};
+use crate::pages::{self, Cut, Pages};
 use crate::rib::Change;
 use crate::sync::{Domain, Limbo};
 use crate::{Hop, Prefix, Rib};
@@ -65,7 +65,7 @@ const CARD: Card = Card {
 ///   route longer than /24 inside it.
 struct Dir24_8 {
     tbl24: Pages<Tbl24>,
-    tbl8: Pages<Tbl8>,
+    tbl8: Cut<Group>,
     default: DefaultHop,
     isa: Isa,
     /// Groups that have ever been used.
@@ -74,7 +74,7 @@ struct Dir24_8 {
 
 /// One array, so that its length is known: an index cut to it needs no check.
 type Tbl24 = [AtomicU32; 1 << 24];
-type Tbl8 = [AtomicU32; MAX_GROUPS << 8];
+type Group = [AtomicU32; 256];
 
 impl Lpm<u32> for Dir24_8 {
     fn lookup(&self, dst: u32) -> Hop {
@@ -110,7 +110,7 @@ impl Reads<u32> for Dir24_8 {
     fn reads(&self, dst: u32) -> Vec<usize> {
         let first = &self.tbl24()[slot(dst)];
         let entry = first.load(Ordering::Acquire);
-        let second = (entry & IS_GROUP != 0).then(|| &self.tbl8()[cell(entry, low8(dst))]);
+        let second = (entry & IS_GROUP != 0).then(|| self.cell(entry, low8(dst)));
         [Some(first), second].into_iter().flatten().map(address).collect()
     }
 }
@@ -148,7 +148,8 @@ impl Dir24_8 {
         let number = |n: u32| _mm512_set1_epi32(n as i32);
         let (is_group, low8) = (number(IS_GROUP), number(0xff));
         let default = number(self.default.get());
-        let (tbl24, tbl8) = (self.tbl24().as_ptr().cast(), self.tbl8().as_ptr().cast());
+        let (tbl24, tbl8) = (self.tbl24().as_ptr().cast(), self.tbl8.as_ptr().cast());
+        let groups_mask = number(self.tbl8.len() as u32 - 1);
         let (mut dsts, mut hops) = (dsts.chunks_exact(16), hops.chunks_exact_mut(16));
         for (dsts, hops) in (&mut dsts).zip(&mut hops) {
             // SAFETY: sixteen keys.
@@ -159,10 +160,10 @@ impl Dir24_8 {
             let mut found = unsafe { _mm512_i32gather_epi32::<4>(slots, tbl24) };
             let groups = _mm512_test_epi32_mask(found, is_group);
             if groups != 0 {
-                let group = _mm512_and_si512(found, number(MAX_GROUPS as u32 - 1));
+                let group = _mm512_and_si512(found, groups_mask);
                 let cells =
                     _mm512_or_si512(_mm512_slli_epi32::<8>(group), _mm512_and_si512(keys, low8));
-                // SAFETY: as above; masked to the array as in `cell`.
+                // SAFETY: as above; cut to the array as in `cell`.
                 found = unsafe { _mm512_mask_i32gather_epi32::<4>(found, groups, cells, tbl8) };
             }
             let none = _mm512_testn_epi32_mask(found, found);
@@ -175,17 +176,19 @@ impl Dir24_8 {
 
     #[inline(always)]
     fn second_read(&self, entry: u32, dst: u32) -> u32 {
-        self.tbl8()[cell(entry, low8(dst))].load(Ordering::Acquire)
+        self.cell(entry, low8(dst)).load(Ordering::Acquire)
+    }
+
+    /// In the group of `entry`, its cell `low`. The group's number is cut to the array:
+    /// whatever an entry says, the read stays inside.
+    #[inline(always)]
+    fn cell(&self, entry: u32, low: usize) -> &AtomicU32 {
+        &self.tbl8.at(entry as usize)[low % 256]
     }
 
     #[inline(always)]
     fn tbl24(&self) -> &Tbl24 {
         &self.tbl24[0]
-    }
-
-    #[inline(always)]
-    fn tbl8(&self) -> &Tbl8 {
-        &self.tbl8[0]
     }
 }
 
@@ -213,7 +216,7 @@ pub(super) fn instrumented(
     let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
     let table = Arc::new(Dir24_8 {
         tbl24: Pages::zeroed(1).map_err(no_memory)?,
-        tbl8: Pages::zeroed(1).map_err(no_memory)?,
+        tbl8: Cut::zeroed(scale::deep_chunks(rib, MAX_GROUPS)).map_err(no_memory)?,
         default: DefaultHop::default(),
         isa: Isa::choose(&CARD, options)?,
         groups: AtomicU32::new(0),
@@ -237,7 +240,9 @@ impl Writer<u32> for Dir24_8Writer {
         for hop in changes.iter().filter_map(|change| change.hop) {
             CARD.admit_hop(hop)?;
         }
-        self.make_room(changes)?;
+        if !self.make_room(changes)? {
+            return Ok(Applied::Rebuild); // with a larger tbl8
+        }
         // Each prefix repaints what it owns by the Rib as it is after all
         // changes, so their order does not matter: the new owner of an address
         // has changed itself, or it has inherited from a prefix that has.
@@ -340,7 +345,7 @@ impl Dir24_8Writer {
 
     fn fill_cells(&self, entry: u32, first: usize, end: usize, value: u32) {
         for low in first..end {
-            self.table.tbl8()[cell(entry, low)].store(value, Ordering::Release);
+            self.table.cell(entry, low).store(value, Ordering::Release);
         }
     }
 
@@ -374,12 +379,12 @@ impl Dir24_8Writer {
     }
 
     fn groups_left(&self) -> usize {
-        MAX_GROUPS - self.table.groups.load(Ordering::Relaxed) as usize + self.free.len()
+        self.table.tbl8.len() - self.table.groups.load(Ordering::Relaxed) as usize + self.free.len()
     }
 
-    /// Refuses `changes` that might need more groups than there are: they are
-    /// made all or none.
-    fn make_room(&mut self, changes: &[Change<u32>]) -> Result<(), Refusal> {
+    /// False where `changes` might need more groups than there are, and there may be more;
+    /// where there may not, they are refused: they are made all or none.
+    fn make_room(&mut self, changes: &[Change<u32>]) -> Result<bool, Refusal> {
         if self.limbo.len() >= DRAIN_AT {
             self.limbo.drain(|group| self.free.push(group));
             self.limbo.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
@@ -390,14 +395,18 @@ impl Dir24_8Writer {
             CARD.admit_bytes((most - self.free.len()) * GROUP_BYTES)?;
         }
         if most <= self.groups_left() {
-            return Ok(());
+            return Ok(true);
         }
         self.limbo.drain(|group| self.free.push(group));
         let slots = changes.iter().filter(grows).map(|change| slot(change.prefix.first()));
         let mut slots: Vec<_> = slots.filter(|&slot| !self.has_group(slot)).collect();
         slots.sort_unstable();
         slots.dedup();
-        if slots.len() <= self.groups_left() { Ok(()) } else { Err(too_many_groups()) }
+        match slots.len() <= self.groups_left() {
+            true => Ok(true),
+            false if self.table.tbl8.len() < MAX_GROUPS => Ok(false),
+            false => Err(too_many_groups()),
+        }
     }
 }
 
@@ -425,19 +434,12 @@ fn low8(dst: u32) -> usize {
     (dst & 0xff) as usize
 }
 
-/// Where in `tbl8` the group of `entry` has its cell `low`. Masked to the
-/// array's length: whatever an entry says, the read stays inside.
-#[inline(always)]
-fn cell(entry: u32, low: usize) -> usize {
-    ((entry & !IS_GROUP) as usize & (MAX_GROUPS - 1)) << 8 | low
-}
-
 const IS_GROUP: u32 = 1 << 31;
 
-/// Address space is reserved for so many; memory comes as they are used.
+/// Address space is reserved for so many at most; memory comes as they are used.
 const MAX_GROUPS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 21 };
 
-const GROUP_BYTES: usize = 256 * size_of::<u32>();
+const GROUP_BYTES: usize = size_of::<Group>();
 
 /// Groups that may wait for readers: 64 MiB.
 const GROUPS_IN_LIMBO: usize = 1 << 16;
@@ -476,5 +478,15 @@ mod tests {
             }
         }
         assert!(writer.table().bytes() <= (64 << 20) + DRAIN_AT * GROUP_BYTES);
+    }
+
+    /// It has room for 4,096 /24s that hold longer routes.
+    #[test]
+    #[cfg(not(miri))] // many routes
+    fn a_table_that_outgrows_its_arrays_is_built_anew() {
+        let route = |i: u32| (Prefix::covering(i << 8 | 128, 25), Hop(1 + i));
+        let routes: Vec<_> = (0..5000).map(route).collect();
+        let suite = crate::lpm::oracle::Suite::new(ENTRY, &[]);
+        assert_eq!(suite.builds_of_growth(&routes), 1);
     }
 }

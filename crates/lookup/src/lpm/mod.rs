@@ -42,6 +42,7 @@ mod renewed;
 pub mod rutter4;
 pub mod rutter6;
 pub mod sail;
+mod scale;
 pub mod space;
 mod staged;
 pub mod tree_bitmap;

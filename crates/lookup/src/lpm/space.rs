@@ -71,6 +71,12 @@ impl Space {
         self.no_room.is_some()
     }
 
+    /// True where more than three quarters were ever used: a table that is just built so is
+    /// soon full.
+    pub fn is_tight(&self) -> bool {
+        self.end.load(Ordering::Relaxed) > self.units / 4 * 3
+    }
+
     /// Why [`Space::take`] had nothing: memory, or else `full`.
     pub fn limit(&self, full: impl FnOnce() -> String) -> String {
         self.no_room.map_or_else(full, |no_room| no_room.to_string())

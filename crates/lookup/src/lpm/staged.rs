@@ -74,6 +74,16 @@ impl Staged {
         self.space.admit()
     }
 
+    /// As [`Space::is_tight`].
+    pub(super) fn is_tight(&self) -> bool {
+        self.space.is_tight()
+    }
+
+    /// As [`Space::lacks_memory`].
+    pub(super) fn lacks_memory(&self) -> bool {
+        self.space.lacks_memory()
+    }
+
     /// Why [`Staged::take`] had nothing: memory, or else `full`.
     pub(super) fn limit(&self, full: impl FnOnce() -> String) -> String {
         self.space.limit(full)

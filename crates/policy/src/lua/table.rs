@@ -3,9 +3,9 @@
 //! The engine is updated at the first lookup after a change, so a million prefixes that are added
 //! one by one cost one build. One thread owns all of it.
 //!
-//! An engine that is updated in place reserves address space for the largest table that it may
-//! become (`rutter4` 256 MiB), which counts as memory of a process that has a limit. Where there
-//! is not so much, a small engine serves, which is as large as its table and is built anew for
+//! An engine that is updated in place reserves address space for more than its table has
+//! (`rutter4` some times as much, `dxr` 192 MiB), which counts as memory of a process that has a
+//! limit. Where there is not so much, a small engine serves, which is as large as its table and is built anew for
 //! each change: once the prefixes themselves have been asked as often as there are of them.
 
 use std::cell::Cell;

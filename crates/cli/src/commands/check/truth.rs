@@ -10,20 +10,39 @@ use lookup::{Addr, Hop, Prefix};
 /// Routes by prefix.
 ///
 /// I1: `lengths[len]` counts the prefixes of that length.
+#[derive(Clone)]
 pub struct Truth<A> {
     routes: HashMap<Prefix<A>, Hop>,
     lengths: Vec<usize>,
 }
 
+impl<A: Addr> Default for Truth<A> {
+    fn default() -> Self {
+        Truth { routes: HashMap::new(), lengths: vec![0; usize::from(A::WIDTH) + 1] }
+    }
+}
+
 impl<A: Addr> Truth<A> {
     /// The later of two equal prefixes counts.
     pub fn new(routes: impl IntoIterator<Item = (Prefix<A>, Hop)>) -> Self {
-        let mut truth =
-            Truth { routes: HashMap::new(), lengths: vec![0; usize::from(A::WIDTH) + 1] };
-        for (prefix, hop) in routes {
-            truth.apply(&Change { prefix, hop: Some(hop) });
-        }
+        let mut truth = Truth::default();
+        routes.into_iter().for_each(|route| truth.insert(route));
         truth
+    }
+
+    /// Adds routes; of equal prefixes the later counts.
+    pub fn extend(&mut self, routes: &[(Prefix<A>, Hop)]) {
+        self.routes.reserve(routes.len());
+        routes.iter().for_each(|&route| self.insert(route));
+    }
+
+    /// True where there is no route.
+    pub fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    fn insert(&mut self, (prefix, hop): (Prefix<A>, Hop)) {
+        self.apply(&Change { prefix, hop: Some(hop) });
     }
 
     /// Inserts, replaces or deletes a route.

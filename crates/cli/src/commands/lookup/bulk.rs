@@ -296,3 +296,47 @@ const LARGE_PIECE: usize = 1 << 20;
 
 /// Longer than any address; the rest of a longer word is not kept.
 pub const LONGEST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use graph::testing::Counting;
+    use lookup::Prefix;
+
+    use super::*;
+
+    fn served<A: Engines + Exports>(rib: &Rib<A>) -> Served<A> {
+        let engine = A::engine(A::DEFAULT).expect("the default is an engine");
+        let fib = Fib::build(engine, &Options::default(), rib, &Domain::new()).unwrap();
+        Served { fib, crew: None }
+    }
+
+    #[test]
+    fn a_line_is_answered_without_an_allocation() {
+        let mut hops = Hops::default();
+        let hop = hops.id("gateway").unwrap();
+        let v4 = [(Prefix::covering(0x0a00_0000, 8), hop)].into_iter().collect();
+        let v6 = [(Prefix::covering(0x2001_0db8 << 96, 32), hop)].into_iter().collect();
+        let (served4, served6) = (served::<u32>(&v4), served::<u128>(&v6));
+        let mut block = String::new();
+        for i in 0..4000_u32 {
+            let [high, low] = [i >> 8, i & 0xff];
+            write!(block, "10.0.{high}.{low}\n2001:db8::{i:x} 192.0.2.{low}\n").unwrap();
+        }
+        for prefixes in [false, true] {
+            let (both4, both6) = (Some((&served4, &v4)), Some((&served6, &v6)));
+            let bulk = Bulk::new(both4, both6, &hops, prefixes).unwrap();
+            let (mut scratch, mut answers) = (Scratch::default(), Answers::default());
+            let mut allocations = || {
+                let before = Counting::allocations();
+                bulk.answer(block.as_bytes(), &mut scratch, &mut answers).unwrap();
+                assert_eq!((answers.read, answers.addresses), (8000, 12_000));
+                Counting::allocations() - before
+            };
+            // The buffers of the first block serve all others.
+            assert!(allocations() < 200);
+            assert_eq!(allocations(), 0, "with prefixes: {prefixes}");
+        }
+    }
+}

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::{Card, Entry, Lpm, Options, Refusal};
 use crate::hint::prefetch;
 use crate::interleave::{fetch, grouped, interleave};
-use crate::pages::Pages;
+use crate::pages::Cut;
 use crate::{Addr, Hop};
 
 /// The registry's line for IPv4.
@@ -73,7 +73,7 @@ const CARD_6: Card = Card { max_len: 128, ..CARD };
 ///   length in the masks of the highest such branch on its path, and nowhere else.
 /// - I4: all addresses below a branch agree in the bits before its bit.
 struct BsdRadix<A> {
-    nodes: Pages<Words>,
+    nodes: Cut<AtomicU64>,
     root: AtomicU32,
     /// Nodes that have ever been used.
     touched: Arc<AtomicU32>,
@@ -91,8 +91,6 @@ enum Batch {
     /// Not beyond what the processor does by itself.
     Scalar,
 }
-
-type Words = [AtomicU64; WORDS];
 
 impl Batch {
     fn choose(options: &Options, card: &'static Card) -> Result<Batch, Refusal> {
@@ -330,8 +328,9 @@ impl<A: Addr> BsdRadix<A> {
     /// Masked to the array: whatever a reference says, the read stays inside.
     #[inline(always)]
     fn word(&self, at: Ref, i: usize) -> &AtomicU64 {
-        let nodes: &Words = &self.nodes[0];
-        &nodes[(at.number() as usize * words_of::<A>() + i) & (WORDS - 1)]
+        const { assert!(words_of::<u32>() == 2 && words_of::<u128>() == 4) };
+        let at = at.number() as usize;
+        if A::WIDTH == 32 { &self.nodes.block::<2>(at)[i] } else { &self.nodes.block::<4>(at)[i] }
     }
 }
 
@@ -341,12 +340,9 @@ const fn words_of<A: Addr>() -> usize {
 
 const LEAF: u32 = 1 << 31;
 
-/// Nodes for which address space is reserved; twice the prefixes, and what an
+/// The most nodes for which address space is reserved; twice the prefixes, and what an
 /// update copies.
 const MAX_NODES: u32 = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
-
-/// The words of so many IPv6 nodes; a power of two.
-const WORDS: usize = MAX_NODES as usize * 4;
 
 /// Searches that go down together.
 const GROUP: usize = 32;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Batch, Branch, BsdRadix, Leaf, MAX_NODES, Ref, entry, words_of};
+use crate::lpm::scale::Scale;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::Cut;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
@@ -20,6 +21,7 @@ use crate::{Addr, Hop, Prefix, Rib};
 struct RadixWriter<A: Addr> {
     table: Arc<BsdRadix<A>>,
     space: Space,
+    scale: Scale,
     root: Ref,
     fresh: Vec<u32>,
     is_fresh: Vec<u64>,
@@ -45,20 +47,31 @@ pub(super) fn build<A: Addr>(
     options.check(card)?;
     let batch = Batch::choose(options, card)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
-    let nodes = Pages::zeroed(1).map_err(|error| card.refuse(format!("no memory: {error}")))?;
-    let space = Space::new(domain, MAX_NODES, NODES_IN_LIMBO);
-    let (root, touched) = (AtomicU32::new(Ref::NONE.0), space.touched());
-    let mut writer = RadixWriter {
-        table: Arc::new(BsdRadix { nodes, root, touched, batch, family: PhantomData }),
-        space,
-        root: Ref::NONE,
-        fresh: Vec::new(),
-        is_fresh: Vec::new(),
-        stale: Vec::new(),
+    let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
+    let empty = |scale: Scale| -> std::io::Result<_> {
+        let len = scale.len(MAX_NODES as usize);
+        let nodes = Cut::zeroed(len * words_of::<A>())?;
+        let space = Space::new(domain, len as u32, NODES_IN_LIMBO);
+        let (root, touched) = (AtomicU32::new(Ref::NONE.0), space.touched());
+        Ok(RadixWriter {
+            table: Arc::new(BsdRadix { nodes, root, touched, batch, family: PhantomData }),
+            space,
+            scale,
+            root: Ref::NONE,
+            fresh: Vec::new(),
+            is_fresh: Vec::new(),
+            stale: Vec::new(),
+        })
     };
-    for (prefix, hop) in rib.iter() {
-        writer.insert(prefix, hop).map_err(|Full| writer.refusal())?;
-    }
+    let mut writer = Scale::of(rib.len(), 4, MAX_NODES as usize).build(|scale| {
+        let mut writer = match empty(scale) {
+            Ok(writer) => writer,
+            Err(error) => return (Err(no_memory(error)), false),
+        };
+        let filled = rib.iter().try_for_each(|(prefix, hop)| writer.insert(prefix, hop));
+        let is_tight = writer.space.is_tight() && !writer.space.lacks_memory();
+        (filled.map_err(|Full| writer.refusal()).map(|()| writer), is_tight)
+    })?;
     writer.commit();
     writer.fresh.shrink_to_fit();
     Ok(Box::new(writer))
@@ -82,9 +95,10 @@ impl<A: Addr> Writer<A> for RadixWriter<A> {
                 None => self.delete(change.prefix),
             };
             if let Err(Full) = done {
+                let may_grow = !self.scale.is_largest() && !self.space.lacks_memory();
                 let refusal = self.refusal();
                 self.abort();
-                return Err(refusal);
+                return if may_grow { Ok(Applied::Rebuild) } else { Err(refusal) };
             }
         }
         self.commit();

@@ -30,7 +30,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub(super) use run::{BURST, Found, Run};
+pub(super) use run::{BURST, Found, Run, prepares};
 pub(super) use tally::{Sums, Tally};
 
 use super::export::Words;

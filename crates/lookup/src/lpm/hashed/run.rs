@@ -27,6 +27,7 @@ impl<'r, A: Addr, const N: usize> Run<'r, A, N> {
     #[inline(always)]
     pub(in crate::lpm) fn new(from: &[A], found: &'r mut Found<N>, sums: &'r mut Sums) -> Self {
         const { assert!(N <= BURST) };
+        prepares(N);
         let mut dsts = [A::default(); N];
         dsts[..from.len()].copy_from_slice(from);
         *found = [0; N];
@@ -109,5 +110,62 @@ impl<'r, A: Addr, const N: usize> Run<'r, A, N> {
             kept += usize::from(self.found[usize::from(place) % N] == 0);
         }
         self.count = kept;
+    }
+}
+
+/// Notes that a lookup makes ready for `n` addresses: tests look whether one alone pays for
+/// a burst.
+#[inline(always)]
+pub(in crate::lpm) fn prepares(_n: usize) {
+    #[cfg(test)]
+    tests::PREPARED.set(tests::PREPARED.get() + _n);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::lpm::{Engines, Entry, Options};
+    use crate::sync::Domain;
+    use crate::{Hop, Prefix, Rib};
+
+    thread_local! {
+        /// Addresses that lookups of this thread have made ready for.
+        pub(super) static PREPARED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// What lookups of so many addresses make ready for, by the engine's name.
+    fn prepared<A: Engines>(count: usize) -> Vec<(&'static str, usize)> {
+        let rib: Rib<A> = [(Prefix::covering(A::MAX, 24), Hop(1))].into_iter().collect();
+        let prepared = |entry: &Entry<A>| {
+            let writer = (entry.build)(&rib, &Options::default(), &Domain::new()).unwrap();
+            PREPARED.set(0);
+            let mut hops = vec![Hop::NONE; count];
+            match &mut hops[..] {
+                [hop] => *hop = writer.table().lookup(A::MAX),
+                hops => writer.table().lookup_batch(&vec![A::MAX; count], hops),
+            }
+            assert!(hops.iter().all(|&hop| hop == Hop(1)), "{}", entry.card.name);
+            (entry.card.name, PREPARED.get())
+        };
+        A::engines().iter().map(prepared).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "every engine")]
+    fn a_single_lookup_prepares_no_burst() {
+        for (name, addresses) in [prepared::<u32>(1), prepared::<u128>(1)].concat() {
+            assert!(addresses <= 2, "{name} prepares {addresses}");
+        }
+        // That the count sees those that there are.
+        let bursts = prepared::<u128>(BURST);
+        for name in ["vpp-hash", "vpp-bloom", "vpp-trie", "cuvpp", "bloomfwd6"] {
+            let of_name = bursts.iter().find(|(known, _)| *known == name);
+            assert!(
+                of_name.is_some_and(|(_, addresses)| *addresses >= BURST),
+                "{name}: {bursts:?}"
+            );
+        }
     }
 }

@@ -5,9 +5,9 @@
 //!   arrays    i-nodes │ d-nodes
 //! ```
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::{DNODE_WORDS, INODE_WORDS, Miht, order, words_of};
+use super::{Miht, order, words_of};
 use crate::Addr;
 use crate::lpm::export::{Export, Words};
 
@@ -18,10 +18,8 @@ impl<A: Addr> Export for Miht<A> {
         to.figures.extend([self.default.get(), self.k.into()]);
         to.figure_64(root);
         to.figures.push(self.keyless.load(Ordering::Acquire));
-        let all: &[AtomicU32; INODE_WORDS] = &self.inodes[0];
-        let words = all[..inodes * 2 * order::<A>()].iter();
+        let words = self.inodes[..inodes * 2 * order::<A>()].iter();
         to.arrays.push(words.map(|word| word.load(Ordering::Relaxed)).collect());
-        let all: &[AtomicU64; DNODE_WORDS] = &self.dnodes[0];
-        to.array_64(all[..dnodes * words_of::<A>()].iter());
+        to.array_64(self.dnodes[..dnodes * words_of::<A>()].iter());
     }
 }

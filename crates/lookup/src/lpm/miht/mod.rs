@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
 use crate::lpm::default_hop::{self, DefaultHop};
-use crate::pages::Pages;
+use crate::pages::Cut;
 use crate::{Addr, Hop};
 
 pub(super) use writer::exported;
@@ -85,8 +85,8 @@ struct Miht<A> {
     root: AtomicU64,
     /// PT[-1].
     keyless: AtomicU32,
-    inodes: Pages<[AtomicU32; INODE_WORDS]>,
-    dnodes: Pages<[AtomicU64; DNODE_WORDS]>,
+    inodes: Cut<AtomicU32>,
+    dnodes: Cut<AtomicU64>,
     k: u8,
     default: DefaultHop,
     /// I-nodes and d-nodes that have ever been used.
@@ -178,9 +178,11 @@ impl<A: Addr> Miht<A> {
     /// The last place of an i-node whose key is not greater; 0 if all are.
     #[inline(always)]
     fn search(&self, at: u32, key: u32) -> usize {
+        let keys = self.inode(at);
         let (mut i, mut half) = (0, order::<A>() / 2);
         while half > 0 {
-            i += if self.key(at, i + half) <= key { half } else { 0 };
+            let there = keys[(i + half) % keys.len()].load(Ordering::Relaxed);
+            i += if there <= key { half } else { 0 };
             half /= 2;
         }
         i
@@ -280,7 +282,8 @@ impl<A: Addr> Miht<A> {
 
     #[inline(always)]
     fn dnode(&self, at: u32) -> Dnode<A> {
-        let [children, tag] = [0, 1].map(|i| self.word(at, i).load(Ordering::Relaxed));
+        let words = self.dnode_words(at);
+        let [children, tag] = [0, 1].map(|i| words[i].load(Ordering::Relaxed));
         let child = [children as u32, (children >> 32) as u32];
         if A::WIDTH == 32 {
             let (hop, suffix) = (tag as u32 & !PRIORITY, (tag >> 32) as u32);
@@ -288,7 +291,7 @@ impl<A: Addr> Miht<A> {
             let item = Item { suffix, len, hop: Hop(hop) };
             return Dnode { item, priority: tag as u32 & PRIORITY != 0, child };
         }
-        let [high, low] = [2, 3].map(|i| self.word(at, i).load(Ordering::Relaxed));
+        let [high, low] = [2, 3].map(|i| words[i].load(Ordering::Relaxed));
         let suffix = A::from_u128(u128::from(high) << 64 | u128::from(low));
         let item = Item { suffix, len: (tag >> 32) as u8, hop: Hop(tag as u32) };
         Dnode { item, priority: tag >> 63 != 0, child }
@@ -320,15 +323,30 @@ impl<A: Addr> Miht<A> {
     /// Masked to the array: whatever a reference says, the read stays inside.
     #[inline(always)]
     fn key_word(&self, at: u32, i: usize) -> &AtomicU32 {
-        let inodes: &[AtomicU32; INODE_WORDS] = &self.inodes[0];
-        &inodes[(at as usize * 2 * order::<A>() + i) & (INODE_WORDS - 1)]
+        let inode = self.inode(at);
+        &inode[i % inode.len()]
     }
 
     /// Masked, as `key_word`.
     #[inline(always)]
     fn word(&self, at: u32, i: usize) -> &AtomicU64 {
-        let dnodes: &[AtomicU64; DNODE_WORDS] = &self.dnodes[0];
-        &dnodes[(at as usize * words_of::<A>() + i) & (DNODE_WORDS - 1)]
+        &self.dnode_words(at)[i]
+    }
+
+    /// The words of an i-node: keys, then children. Cut, as all: any reference has some.
+    #[inline(always)]
+    fn inode(&self, at: u32) -> &[AtomicU32] {
+        const { assert!(order::<u32>() == 16 && order::<u128>() == 32) };
+        let at = at as usize;
+        if A::WIDTH == 32 { self.inodes.block::<32>(at) } else { self.inodes.block::<64>(at) }
+    }
+
+    /// The words of a d-node, likewise.
+    #[inline(always)]
+    fn dnode_words(&self, at: u32) -> &[AtomicU64] {
+        const { assert!(words_of::<u32>() == 2 && words_of::<u128>() == 4) };
+        let at = at as usize;
+        if A::WIDTH == 32 { self.dnodes.block::<2>(at) } else { self.dnodes.block::<4>(at) }
     }
 }
 
@@ -368,13 +386,11 @@ const PRIORITY: u32 = 1 << 31;
 /// More than a B⁺-tree of 2^32 keys can have.
 const MAX_LEVELS: u32 = 12;
 
-/// D-nodes for which address space is reserved; a power of two.
+/// The most d-nodes for which address space is reserved; a power of two.
 const DNODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 25 };
-const DNODE_WORDS: usize = 4 * DNODES;
 
-/// I-nodes of IPv6 for which address space is reserved; a power of two.
+/// The most i-nodes for which address space is reserved; a power of two.
 const INODES: usize = if cfg!(miri) { 1 << 9 } else { 1 << 20 };
-const INODE_WORDS: usize = 64 * INODES;
 
 /// Nodes of each kind that may wait for readers.
 const NODES_IN_LIMBO: usize = 1 << 19;

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::btree::Btree;
 use super::priority::Tries;
-use super::{CARD, CARD_6, DNODES, INODES, Item, Miht, NODES_IN_LIMBO, NONE, key, suffix};
+use super::{
+    CARD, CARD_6, DNODES, INODES, Item, Miht, NODES_IN_LIMBO, NONE, key, order, suffix, words_of,
+};
 use crate::lpm::default_hop::DefaultHop;
+use crate::lpm::scale::Scale;
 use crate::lpm::staged::{Full, Staged};
 use crate::lpm::{Applied, Card, Exported, Lpm, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::Cut;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
@@ -41,25 +44,35 @@ pub(in crate::lpm) fn exported<A: Addr>(
     let k: u8 = options.get(card, "k", |k| (8..=most).contains(k))?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let inodes = Staged::new(domain, INODES as u32, NODES_IN_LIMBO);
-    let dnodes = Staged::new(domain, DNODES as u32, NODES_IN_LIMBO);
-    let table = Arc::new(Miht {
-        root: AtomicU64::new(0),
-        keyless: AtomicU32::new(NONE),
-        inodes: Pages::zeroed(1).map_err(no_memory)?,
-        dnodes: Pages::zeroed(1).map_err(no_memory)?,
-        k,
-        default: DefaultHop::of(rib),
-        touched: [inodes.touched(), dnodes.touched()],
-        family: PhantomData,
-    });
-    let tree = Btree { table: table.clone(), nodes: inodes };
-    let tries = Tries { table: table.clone(), nodes: dnodes };
-    let mut writer = MihtWriter { table, tree, tries };
-    match writer.fill(rib) {
-        Ok(()) => Ok(Exported { export: writer.table.clone(), writer: Box::new(writer) }),
-        Err(Full) => Err(card.refuse(writer.limit())),
-    }
+    let empty = |scale: Scale| -> std::io::Result<_> {
+        let lens = [INODES, DNODES].map(|most| scale.len(most));
+        let [inodes, dnodes] = lens.map(|len| Staged::new(domain, len as u32, NODES_IN_LIMBO));
+        let table = Arc::new(Miht {
+            root: AtomicU64::new(0),
+            keyless: AtomicU32::new(NONE),
+            inodes: Cut::zeroed(lens[0] * 2 * order::<A>())?,
+            dnodes: Cut::zeroed(lens[1] * words_of::<A>())?,
+            k,
+            default: DefaultHop::of(rib),
+            touched: [inodes.touched(), dnodes.touched()],
+            family: PhantomData,
+        });
+        let tree = Btree { table: table.clone(), nodes: inodes };
+        let tries = Tries { table: table.clone(), nodes: dnodes };
+        Ok(MihtWriter { table, tree, tries })
+    };
+    let writer = Scale::of(rib.len(), 4, DNODES).build(|scale| {
+        let mut writer = match empty(scale) {
+            Ok(writer) => writer,
+            Err(error) => return (Err(no_memory(error)), false),
+        };
+        let filled = writer.fill(rib).map_err(|Full| card.refuse(writer.limit()));
+        let nodes = [&writer.tree.nodes, &writer.tries.nodes];
+        let is_tight = nodes.iter().any(|nodes| nodes.is_tight());
+        let lacks_memory = nodes.iter().any(|nodes| nodes.lacks_memory());
+        (filled.map(|()| writer), is_tight && !lacks_memory)
+    })?;
+    Ok(Exported { export: writer.table.clone(), writer: Box::new(writer) })
 }
 
 impl<A: Addr> Writer<A> for MihtWriter<A> {

@@ -60,7 +60,9 @@ impl<A: Addr> Suite<A> {
             pages::SMALL_PAGES.set(true);
             let mut rng = Rng::new(14);
             let routes: Vec<_> = (0..6000).map(|_| self.long_route(&mut rng)).collect();
-            let Built { rib, writer, domain } = self.built(&routes);
+            let mut built = self.built(&routes);
+            self.some_come_and_go(&mut built, &mut rng, 200);
+            let Built { rib, writer, domain } = built;
             let table = writer.table();
             drop(writer);
             drop((rib, domain));
@@ -73,6 +75,65 @@ impl<A: Addr> Suite<A> {
             let last = PAGES * (before - pages::arrays()) as isize + (16 << 10);
             let figures = format!("{}: {told} told, {given} given, {last}", self.name());
             assert!(2 * told as isize + last >= given, "{figures}");
+        }
+    }
+
+    /// A table that followed its routes is dropped with its writer: of all that was built,
+    /// changed and built anew nothing stays, in the heap or mapped.
+    pub(crate) fn nothing_is_left_behind(&self) {
+        use crate::heap;
+        #[cfg(not(miri))]
+        use crate::pages::arrays;
+        #[cfg(miri)]
+        let arrays = || 0; // they are of the heap
+        let follow = || {
+            let mut rng = Rng::new(17);
+            let routes: Vec<_> = (0..scaled(200)).map(|_| self.long_route(&mut rng)).collect();
+            let mut built = self.built(&routes);
+            self.some_come_and_go(&mut built, &mut rng, scaled(60));
+        };
+        follow(); // once for what a thread takes for good
+        let before = (heap::live(), arrays());
+        follow();
+        let after = (heap::live(), arrays());
+        assert_eq!(after, before, "{}: bytes of the heap, and arrays", self.name());
+    }
+
+    /// Starts with an empty table and adds routes, some at once; how often it was built anew.
+    #[cfg(not(miri))]
+    pub(crate) fn builds_of_growth(&self, routes: &[Route<A>]) -> usize {
+        let (mut built, mut builds) = (self.built(&[]), 0);
+        for routes in routes.chunks(500) {
+            let change = |&(prefix, hop): &Route<A>| Change { prefix, hop: Some(hop) };
+            let changes: Vec<_> = routes.iter().map(change).collect();
+            builds += usize::from(self.apply(&mut built, &changes) == Applied::Rebuild);
+            let table = built.writer.table();
+            for (prefix, hop) in routes {
+                assert_eq!(table.lookup(prefix.last()), *hop, "{}: {prefix}", self.name());
+            }
+        }
+        let all: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+        built.agree(self.name(), &all);
+        builds
+    }
+
+    /// In so many updates, or fewer where most are builds, each time one route less, one
+    /// more and one with another hop.
+    fn some_come_and_go(&self, built: &mut Built<A>, rng: &mut Rng, updates: u64) {
+        let there: Vec<_> = built.rib.iter().map(|(prefix, _)| prefix).collect();
+        let mut builds = 0;
+        for gone in there.iter().step_by(2).take(updates as usize) {
+            let (new, hop) = self.long_route(rng);
+            let other = there[rng.below(there.len() as u32) as usize];
+            let changes = [
+                Change { prefix: *gone, hop: None },
+                Change { prefix: new, hop: Some(hop) },
+                Change { prefix: other, hop: Some(Hop(1 + rng.below(200))) },
+            ];
+            builds += u64::from(self.apply(built, &changes) == Applied::Rebuild);
+            if builds > FEW_BUILDS {
+                break;
+            }
         }
     }
 
@@ -122,6 +183,8 @@ fn long<A: Addr>(prefix: &Prefix<A>, most: u8) -> Prefix<A> {
 }
 
 const MANY_BUILDS: u64 = 60;
+
+const FEW_BUILDS: u64 = 8;
 
 const A_WHILE: Duration = Duration::from_secs(3);
 const A_LONG_WHILE: Duration = Duration::from_secs(600);

@@ -48,6 +48,21 @@ impl<A: Addr> Suite<A> {
         assert!(tables >= empty + built.rib.len(), "{}: table {tables}, {empty}", self.name());
     }
 
+    /// Address space is what `ulimit -v` and strict overcommit count: a few routes need little,
+    /// and what an engine takes for them is all but what it has for none.
+    pub(crate) fn reservations_follow_need(&self) {
+        #[cfg(not(miri))]
+        for routes in [0, 300] {
+            let mut rng = Rng::new(16);
+            let routes: Vec<_> = (0..routes).map(|_| self.route(&mut rng)).collect();
+            let before = pages::address_space();
+            let built = self.built(&routes);
+            let (taken, bytes) = (pages::address_space() - before, built.writer.table().bytes());
+            let figures = format!("{}: {taken} for {bytes} of {}", self.name(), routes.len());
+            assert!(taken <= 4 * bytes + LEAST_SPACE, "{figures}");
+        }
+    }
+
     /// A machine that has nothing left: what is there goes on, and when there is
     /// memory again, so does the writer.
     pub(crate) fn without_memory_no_route_is_lost(&self) {
@@ -88,6 +103,10 @@ fn without_memory<T>(work: impl FnOnce() -> T) -> T {
     pages::PRETENDED.set(None);
     done
 }
+
+/// Bytes of address space that a small table may take beside four times its bytes.
+#[cfg(not(miri))]
+const LEAST_SPACE: usize = 192 << 20;
 
 /// Bytes that may wait for a grace period, beside half of what is used.
 const WAITING: usize = 16 << 10;

@@ -65,6 +65,7 @@ macro_rules! conformance {
                 a_refused_update_changes_nothing,
                 memory_is_used_again,
                 memory_is_told,
+                reservations_follow_need,
                 without_memory_no_route_is_lost,
                 hops_of_every_size_are_found,
                 wider_hops_come_by_updates,
@@ -72,6 +73,7 @@ macro_rules! conformance {
                 crowded_blocks_answer,
                 memory_stays_near_a_fresh_build,
                 bytes_are_what_the_allocator_gave,
+                nothing_is_left_behind,
                 a_silent_reader_stops_the_writer,
                 readers_see_old_or_new,
                 no_reader_sees_a_torn_node

@@ -63,16 +63,17 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     card.admit_bytes(size_of::<u32>() << s)?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let (room, blocks) = Room::new(domain).map_err(no_memory)?;
-    let table = Poptrie::<L> {
-        direct: Pages::zeroed(1_usize << s).map_err(no_memory)?,
-        s,
-        blocks,
-        default: DefaultHop::of(rib),
-        isa,
+    let empty = |scale| -> std::io::Result<_> {
+        let (room, blocks) = Room::new(domain, scale)?;
+        let direct = Pages::zeroed(1_usize << s)?;
+        let table = Poptrie::<L> { direct, s, blocks, default: DefaultHop::of(rib), isa };
+        let (table, routes) = (Arc::new(table), Vec::new());
+        Ok(PoptrieWriter { table, room, compress, routes, family: PhantomData })
     };
-    let (table, routes) = (Arc::new(table), Vec::new());
-    PoptrieWriter { table, room, compress, routes, family: PhantomData }.filled(card, rib)
+    Room::scale(rib.len()).build(|scale| match empty(scale).map_err(no_memory) {
+        Ok(writer) => writer.filled(card, rib),
+        Err(refusal) => (Err(refusal), false),
+    })
 }
 
 impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {

@@ -1,5 +1,6 @@
 //! What readers share: roots, cells, default hop.
 
+mod arrays;
 #[cfg(avx512)]
 mod avx512;
 mod export;
@@ -7,13 +8,14 @@ mod export;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
+use self::arrays::Arrays;
 use super::{CARD, RECORD_BITS, REST_BITS};
 use crate::Hop;
 use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
 use crate::lpm::{Lpm, Refusal};
-use crate::pages::{Pages, Zeroed};
+use crate::pages::Zeroed;
 
 /// The width of a cell: 16 bits where every hop fits in 15, else 32.
 ///
@@ -101,11 +103,11 @@ impl Value for Wide {
 /// - I1: a root places a record that was complete before the root was stored. Until
 ///   every thread online when the root went has quiesced, its cells go from one
 ///   answer to another, each at once, and deep records are not written at all.
-/// - I2: the place in a root is less than [`CELLS`], its shift from 8 to 14: what
+/// - I2: the place in a root is less than the number of cells, its shift from 8 to 14: what
 ///   a reader makes of any of them lies inside the array.
 /// - I3: cell `h` holds `h` for ever, for all `h` less than [`OWN`].
 pub(super) struct Table<V: Value> {
-    arrays: Pages<Arrays<V>>,
+    arrays: Arrays<V>,
     /// The hop of /0: a change of the default route is one store.
     pub(super) default: DefaultHop,
     isa: Isa,
@@ -113,22 +115,13 @@ pub(super) struct Table<V: Value> {
     touched: [Arc<AtomicU32>; 2],
 }
 
-/// In one mapping: roots alone would fill half a page of 2 MB, and the system gives
-/// none for that.
-#[repr(C)]
-struct Arrays<V: Value> {
-    roots: [AtomicU32; ROOTS],
-    cells: [V::Cell; CELLS + SPARE],
-}
-
-// SAFETY: arrays of such values.
-unsafe impl<V: Value> Zeroed for Arrays<V> {}
-
 /// A table's arrays. Read through the table, each would cost a load and a
 /// comparison a key.
 pub(super) struct View<'t, V: Value> {
     pub(super) roots: &'t [AtomicU32; ROOTS],
-    pub(super) cells: &'t [V::Cell; CELLS + SPARE],
+    pub(super) cells: &'t [V::Cell],
+    /// Cells without the spare ones, less one.
+    mask: u32,
 }
 
 impl<V: Value> Clone for View<'_, V> {
@@ -141,11 +134,15 @@ impl<V: Value> Copy for View<'_, V> {}
 
 impl<V: Value> Table<V> {
     /// A table whose roots are to be stored before it is read.
-    pub(super) fn new(isa: Isa, touched: [Arc<AtomicU32>; 2]) -> Result<Self, Refusal> {
+    pub(super) fn new(
+        isa: Isa,
+        cells: usize,
+        touched: [Arc<AtomicU32>; 2],
+    ) -> Result<Self, Refusal> {
         CARD.admit_bytes(ROOTS * 4 + OWN as usize * size_of::<V::Cell>())?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let table = Table {
-            arrays: Pages::zeroed(1).map_err(no_memory)?,
+            arrays: Arrays::zeroed(cells).map_err(no_memory)?,
             default: DefaultHop::default(),
             isa,
             touched,
@@ -160,8 +157,8 @@ impl<V: Value> Table<V> {
     /// The arrays, to be taken once a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, V> {
-        let Arrays { roots, cells } = &self.arrays[0];
-        View { roots, cells }
+        let (roots, cells, mask) = self.arrays.all();
+        View { roots, cells, mask }
     }
 
     #[inline(always)]
@@ -190,13 +187,14 @@ impl<'t, V: Value> View<'t, V> {
     /// What the record of `root` says of `dst`; of a uniform /18, its hop (I3).
     #[inline(always)]
     fn value(self, root: u32, dst: u32) -> u32 {
-        // SAFETY: at most 63 cells behind a place that is less than `CELLS` (I2).
+        // SAFETY: at most 63 cells behind a place that has a cell (I2), by the spare end.
         V::load(unsafe { self.cells.get_unchecked(at(root, dst) as usize) })
     }
 
     #[inline(always)]
     fn cell(self, at: u32) -> u32 {
-        V::load(&self.cells[at as usize % CELLS])
+        // SAFETY: cut to the cells, whose number is a power of two (I5).
+        V::load(unsafe { self.cells.get_unchecked((at & self.mask) as usize) })
     }
 
     /// The 64 bits at `at`, in a deep record; that of the first address is the lowest.
@@ -206,10 +204,15 @@ impl<'t, V: Value> View<'t, V> {
             let cell = |i: u32| u64::from(self.cell(at.wrapping_add(i))) << (i * V::WIDTH);
             return (0..V::WORD as u32).fold(0, |bits, i| bits | cell(i));
         }
-        // SAFETY: less than `CELLS`; the cells of a word are there behind it, by the spare end.
-        let word = unsafe { self.cells.as_ptr().add(at as usize % CELLS) };
+        // SAFETY: cut to the cells; those of a word are there behind it, by the spare end.
+        let word = unsafe { self.cells.as_ptr().add((at & self.mask) as usize) };
         // SAFETY: any bits are a number; nobody writes to a deep record that readers may see (I1).
         unsafe { word.cast::<u64>().read_unaligned() }
+    }
+
+    /// Where records of whole lines begin.
+    pub(super) fn large_at(self) -> u32 {
+        large_at(self.mask as usize + 1)
     }
 
     /// The cells of the record of `root`, without what is deep.
@@ -352,7 +355,7 @@ impl<V: Value> Lpm<u32> for Table<V> {
 impl<V: Value> Reads<u32> for Table<V> {
     fn reads(&self, dst: u32) -> Vec<usize> {
         let view = self.view();
-        let cell = |at: u32| address(&view.cells[at as usize % CELLS]);
+        let cell = |at: u32| address(&view.cells[(at & view.mask) as usize]);
         let (root, mut reads) = (view.root(dst), Vec::with_capacity(2));
         reads.push(address(&view.roots[(dst >> REST_BITS) as usize]));
         if len(root) > 1 {
@@ -414,11 +417,13 @@ pub(super) const DEEP_WORDS: u32 = 4;
 
 pub(super) const ROOTS: usize = 1 << RECORD_BITS;
 
-/// Cells for which address space is reserved.
+/// The most cells for which address space is reserved: what a place can name.
 pub(super) const CELLS: usize = if cfg!(miri) { 1 << 19 } else { 1 << 27 };
 
-/// Where records of whole lines begin; the small ones lie before.
-pub(super) const LARGE_AT: u32 = CELLS as u32 / 4;
+/// Of so many cells, where records of whole lines begin; the small ones lie before.
+pub(super) const fn large_at(cells: usize) -> u32 {
+    cells as u32 / 4
+}
 
 /// Cells behind them that a read may reach.
 const SPARE: usize = 64;
@@ -454,7 +459,7 @@ mod tests {
     fn reads_lead_to_the_answer() {
         let table = table(&[(0x0a00_0000, 18, 1), (0x0b00_0100, 24, 2), (0x0b00_0209, 32, 3)]);
         let view = table.view();
-        let value = |place: usize| Narrow::load(&view.cells[(place - address(view.cells)) / 2]);
+        let value = |place: usize| Narrow::load(&view.cells[(place - address(&view.cells[0])) / 2]);
         let root = |dst: u32| address(view.roots) + (dst >> REST_BITS) as usize * 4;
         assert_eq!(table.reads(0x0a00_1234), [root(0x0a00_1234)]);
         for (dst, hop) in [(0x0b00_0100, 2), (0x0b00_01ff, 2), (0x0b00_0300, 0)] {

@@ -195,3 +195,13 @@ fn a_hop_beyond_15_bits_asks_for_a_rebuild() {
     rib.apply(&change);
     assert_eq!(writer.apply(&rib, &[change]), Ok(Applied::Rebuild));
 }
+
+/// 24,576 records of 64 cells are three quarters of the least array.
+#[test]
+#[cfg(not(miri))] // many routes
+fn a_table_that_outgrows_its_arrays_is_built_anew() {
+    let route = |i: u32| (Prefix::covering(i << 14, 24), Hop(1 + i % 1000));
+    let routes: Vec<_> = (0..27_000).map(route).collect();
+    let suite = crate::lpm::oracle::Suite::new(ENTRY, &[]);
+    assert_eq!(suite.builds_of_growth(&routes), 1);
+}

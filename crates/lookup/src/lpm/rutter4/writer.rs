@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::record::Painted;
-use super::table::{self, CELLS, LARGE_AT, OWN, ROOTS, SMALL, Table, Value};
+use super::table::{self, CELLS, OWN, ROOTS, SMALL, Table, Value, large_at};
 use super::table::{place, root_of_hop, root_of_record};
 use super::{CARD, RECORD_BITS, REST_BITS, SLOTS};
 use crate::lpm::export::Exported;
 use crate::lpm::flatten::{self, Flatten};
 use crate::lpm::instruments::Instrumented;
 use crate::lpm::isa::Isa;
+use crate::lpm::scale::Scale;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
 use crate::pages;
@@ -47,10 +48,28 @@ struct Edit {
 impl<V: Value> Rutter4<V> {
     /// Builds from all routes.
     pub(super) fn build(rib: &Rib<u32>, isa: Isa, domain: &Arc<Domain>) -> Result<Self, Refusal> {
-        let small = Space::new(domain, (LARGE_AT - OWN) / SMALL as u32, WAITING);
-        let large = Space::new(domain, (CELLS as u32 - LARGE_AT) / V::LINE as u32, WAITING);
-        let table = Table::new(isa, [small.touched(), large.touched()])?;
-        let mut writer = Rutter4 {
+        Scale::of(rib.len(), CELLS_A_ROUTE, CELLS).build(|scale| {
+            let mut writer = match Self::empty(isa, scale.len(CELLS), domain) {
+                Ok(writer) => writer,
+                Err(refusal) => return (Err(refusal), false),
+            };
+            let done = writer.fill_all(rib);
+            let spaces = [&writer.small, &writer.large];
+            let is_tight = spaces.iter().any(|space| space.is_tight());
+            let lacks_memory = spaces.iter().any(|space| space.lacks_memory());
+            let full = || format!("more than {CELLS} cells");
+            let refusal = || CARD.refuse(writer.large.limit(|| writer.small.limit(full)));
+            (done.ok_or_else(refusal).map(|()| writer), is_tight && !lacks_memory)
+        })
+    }
+
+    /// With room for so many cells.
+    fn empty(isa: Isa, cells: usize, domain: &Arc<Domain>) -> Result<Self, Refusal> {
+        let large_at = large_at(cells);
+        let small = Space::new(domain, (large_at - OWN) / SMALL as u32, WAITING);
+        let large = Space::new(domain, (cells as u32 - large_at) / V::LINE as u32, WAITING);
+        let table = Table::new(isa, cells, [small.touched(), large.touched()])?;
+        Ok(Rutter4 {
             table: Arc::new(table),
             small,
             large,
@@ -58,11 +77,7 @@ impl<V: Value> Rutter4<V> {
             flatten: Flatten::new(),
             painted: Painted::new(),
             edit: None,
-        };
-        let done = writer.fill_all(rib);
-        let full = || format!("more than {CELLS} cells");
-        done.ok_or_else(|| CARD.refuse(writer.large.limit(|| writer.small.limit(full))))?;
-        Ok(writer)
+        })
     }
 
     /// The writer, and where its table reads.
@@ -246,7 +261,7 @@ impl<V: Value> Rutter4<V> {
             (OWN + self.small.take(1)? * SMALL as u32, 0)
         } else {
             let lines = cells.len().div_ceil(V::LINE) as u32;
-            (LARGE_AT + self.large.take(lines)? * V::LINE as u32, lines)
+            (view.large_at() + self.large.take(lines)? * V::LINE as u32, lines)
         };
         self.table.view().write(place, cells);
         let deep = if cells.len() > len { lines } else { 0 };
@@ -279,7 +294,8 @@ impl<V: Value> Rutter4<V> {
             ..=SMALL => self.small.retire((place(old) - OWN) / SMALL as u32, 1),
             cells => {
                 let lines = had.unwrap_or(cells.div_ceil(V::LINE) as u32);
-                self.large.retire((place(old) - LARGE_AT) / V::LINE as u32, lines);
+                let at = place(old) - self.table.view().large_at();
+                self.large.retire(at / V::LINE as u32, lines);
             }
         }
         if deep > 0 {
@@ -322,6 +338,9 @@ impl<V: Value> Writer<u32> for Rutter4<V> {
 fn number_of(dst: u32) -> u32 {
     dst >> REST_BITS
 }
+
+/// Cells that a route takes, as a rule fewer.
+const CELLS_A_ROUTE: usize = 16;
 
 /// Records that may wait for readers.
 const WAITING: usize = 1 << 18;

@@ -10,6 +10,7 @@ use super::accesses::{Accesses, words};
 use super::levels::{CELLS, CHUNK, Cell, Levels};
 use super::owned::{gaps, holds_longer, owner};
 use crate::lpm::default_hop::DefaultHop;
+use crate::lpm::scale::Scale;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -67,8 +68,12 @@ impl Node {
 }
 
 impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
-    /// Chunks below the root: one for each entry, and as many that wait for readers.
-    const MID_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { min(2 << ROOT, DEEP_CHUNKS) };
+    /// The most chunks below the root, one for each entry and as many that wait for readers;
+    /// and deeper ones.
+    const MOST: [usize; 2] = [
+        if cfg!(miri) { 1 << 8 } else { min(2 << ROOT, DEEP_CHUNKS) },
+        min(C::MOST as usize + 1, DEEP_CHUNKS),
+    ];
 
     /// Builds from all routes, whose hops fit the cells.
     pub(super) fn build(
@@ -76,26 +81,34 @@ impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
         rib: &Rib<A>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Refusal> {
-        let mut pusher = Pusher::empty(card, domain)?;
-        for (prefix, hop) in rib.iter().filter(|(prefix, _)| prefix.len() > 0) {
+        Scale::of(rib.len(), 2, DEEP_CHUNKS).build(|scale| {
+            let mut pusher = match Pusher::empty(card, domain, scale) {
+                Ok(pusher) => pusher,
+                Err(refusal) => return (Err(refusal), false),
+            };
+            let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0);
             // By address, then length: a longer prefix paints over a shorter one.
-            pusher.paint(prefix, hop.0).map_err(|full| pusher.refusal(full))?;
-        }
-        pusher.set_default(rib);
-        pusher.table.accesses.reset();
-        Ok(pusher)
+            let done = routes.try_for_each(|(prefix, hop)| pusher.paint(prefix, hop.0));
+            let is_tight = pusher.is_tight();
+            if let Err(full) = done {
+                return (Err(pusher.refusal(full)), is_tight);
+            }
+            pusher.set_default(rib);
+            pusher.table.accesses.reset();
+            (Ok(pusher), is_tight)
+        })
     }
 
-    fn empty(card: &'static Card, domain: &Arc<Domain>) -> Result<Self, Refusal> {
+    fn empty(card: &'static Card, domain: &Arc<Domain>, scale: Scale) -> Result<Self, Refusal> {
         let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-        let most = (C::MOST as usize + 1).min(DEEP_CHUNKS);
+        let chunks = Self::MOST.map(|most| most.min(scale.len(DEEP_CHUNKS)));
         let space =
             |chunks: usize| Space::new(domain, chunks as u32 * lines::<C>(), CHUNKS_IN_LIMBO);
-        let spaces = [space(Self::MID_CHUNKS), space(most)];
+        let spaces = chunks.map(space);
         let table = Levels {
             root: Pages::zeroed(1 << ROOT).map_err(no_memory)?,
-            mid: Pages::zeroed(Self::MID_CHUNKS).map_err(no_memory)?,
-            deep: Pages::zeroed(most).map_err(no_memory)?,
+            mid: Pages::zeroed(chunks[0]).map_err(no_memory)?,
+            deep: Pages::zeroed(chunks[1]).map_err(no_memory)?,
             touched: [spaces[0].touched(), spaces[1].touched()],
             default: DefaultHop::default(),
             accesses: Accesses::default(),
@@ -249,6 +262,13 @@ impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
         self.table.default.follow(rib);
     }
 
+    /// True where updates soon lack chunks, of which there might be more.
+    fn is_tight(&self) -> bool {
+        let lens = [self.table.mid.len(), self.table.deep.len()];
+        let is_tight = |i: usize| self.spaces[i].is_tight() && lens[i] < Self::MOST[i];
+        (is_tight(0) || is_tight(1)) && !self.spaces.iter().any(Space::lacks_memory)
+    }
+
     fn refusal(&self, Full(space): Full) -> Refusal {
         let most = [self.table.mid.len(), self.table.deep.len()][space];
         let levels = [format!("/{ROOT}"), format!("/{}, /{} …", ROOT + 8, ROOT + 16)];
@@ -293,7 +313,7 @@ impl<A: Addr, C: Cell, const ROOT: u8> Writer<A> for Pusher<A, C, ROOT> {
         for change in changes {
             self.table.accesses.begin();
             if self.repaint(rib, change.prefix).is_err() {
-                // Half-way: a rebuilt table has wider cells, or names the limit.
+                // Half-way: a rebuilt table has more chunks or wider cells, or names the limit.
                 return Ok(Applied::Rebuild);
             }
             self.table.accesses.end();
@@ -311,7 +331,7 @@ const fn lines<C: Cell>() -> u32 {
     size_of::<[C; CELLS]>() as u32 / 64
 }
 
-/// Address space is reserved for so many; memory comes as they are used.
+/// Address space is reserved for so many at most; memory comes as they are used.
 const DEEP_CHUNKS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 22 };
 
 const fn min(a: usize, b: usize) -> usize {

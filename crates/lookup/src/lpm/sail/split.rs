@@ -10,8 +10,8 @@ use super::owned::{gaps, holds_longer, owner};
 use crate::hint::prefetch;
 use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::space::Space;
-use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
-use crate::pages::Pages;
+use crate::lpm::{Applied, Card, Lpm, Refusal, Writer, scale};
+use crate::pages::{Cut, Pages};
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
@@ -58,9 +58,9 @@ pub(super) struct Split<L: Lengths> {
     pub(super) lengths: L,
     hops: Pages<[AtomicU32; PLACES]>,
     /// Cells of what routes longer than /24 own; 0 where none does.
-    chunks: Pages<[AtomicU32; 256]>,
+    chunks: Cut<[AtomicU32; 256]>,
     /// By chunk, the hop of its /24; 0 where it has none.
-    labels: Pages<AtomicU32>,
+    labels: Cut<AtomicU32>,
     lines: Arc<AtomicU32>,
     default: DefaultHop,
     pub(super) accesses: Accesses,
@@ -134,12 +134,12 @@ impl<L: Lengths> Split<L> {
     #[inline(never)]
     fn deep(&self, dst: u32, entry: u32) -> u32 {
         if entry & CHUNK != 0 {
-            let chunk = chunk_of(entry);
-            let hop = self.chunks[chunk][(dst & 0xff) as usize].load(Ordering::Acquire);
+            let chunk = entry as usize;
+            let hop = self.chunks.at(chunk)[(dst & 0xff) as usize].load(Ordering::Acquire);
             if hop != 0 {
                 return hop;
             }
-            let label = self.labels[chunk].load(Ordering::Acquire);
+            let label = self.labels.at(chunk).load(Ordering::Acquire);
             if label != 0 {
                 return label;
             }
@@ -161,7 +161,7 @@ impl<L: Lengths> Split<L> {
         if entry & CHUNK == 0 {
             self.hop(place).store(hop, Ordering::Release);
         } else {
-            self.labels[chunk_of(entry)].store(hop, Ordering::Release);
+            self.labels.at(entry as usize).store(hop, Ordering::Release);
         }
     }
 
@@ -208,12 +208,13 @@ impl<L: Lengths> Splitter<L> {
     ) -> Result<Self, Refusal> {
         let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
         card.admit_bytes(L::hop_bytes())?;
-        let space = Space::new(domain, MAX_CHUNKS as u32 * CHUNK_LINES, CHUNKS_IN_LIMBO);
+        let chunks = scale::deep_chunks(rib, MAX_CHUNKS);
+        let space = Space::new(domain, chunks as u32 * CHUNK_LINES, CHUNKS_IN_LIMBO);
         let table = Split {
             lengths: L::new().map_err(no_memory)?,
             hops: Pages::zeroed(1).map_err(no_memory)?,
-            chunks: Pages::zeroed(MAX_CHUNKS).map_err(no_memory)?,
-            labels: Pages::zeroed(MAX_CHUNKS).map_err(no_memory)?,
+            chunks: Cut::zeroed(chunks).map_err(no_memory)?,
+            labels: Cut::zeroed(chunks).map_err(no_memory)?,
             lines: space.touched(),
             default: DefaultHop::default(),
             accesses: Accesses::default(),
@@ -254,7 +255,7 @@ impl<L: Lengths> Splitter<L> {
     fn open(&mut self, place: u32) -> Result<usize, Refusal> {
         let entry = self.table.hop(place).load(Ordering::Relaxed);
         if entry & CHUNK != 0 {
-            return Ok(chunk_of(entry));
+            return Ok((entry & !CHUNK) as usize);
         }
         let full = || format!("more than {MAX_CHUNKS} /24s hold routes longer than /24");
         let at = self.space.take(CHUNK_LINES);
@@ -276,7 +277,7 @@ impl<L: Lengths> Splitter<L> {
         if entry & CHUNK == 0 {
             return;
         }
-        let chunk = chunk_of(entry);
+        let chunk = (entry & !CHUNK) as usize;
         let label = self.table.labels[chunk].load(Ordering::Relaxed);
         if label == 0 {
             self.table.set_pivot(place, false);
@@ -298,17 +299,21 @@ impl<L: Lengths> Splitter<L> {
         }
     }
 
-    /// Asks whether garbage, chunks and memory allow `changes`.
-    fn admit(&mut self, changes: &[Change<u32>]) -> Result<(), Refusal> {
+    /// Asks whether garbage, chunks and memory allow `changes`; false where more chunks would.
+    fn admit(&mut self, changes: &[Change<u32>]) -> Result<bool, Refusal> {
         self.space.admit().map_err(|congested| self.card.refuse(congested.to_string()))?;
         let grows = |change: &&Change<u32>| change.hop.is_some() && change.prefix.len() > 24;
         let more = changes.iter().filter(grows).count();
         let more = more.saturating_sub(self.space.spare(CHUNK_LINES));
         let used = (self.table.lines.load(Ordering::Relaxed) / CHUNK_LINES) as usize;
-        if more > MAX_CHUNKS - used {
-            return Err(self.card.refuse(format!("{} chunks, of {MAX_CHUNKS}", used + more)));
+        if more > self.table.chunks.len() - used {
+            let limit = || self.card.refuse(format!("{} chunks, of {MAX_CHUNKS}", used + more));
+            return if self.table.chunks.len() < MAX_CHUNKS { Ok(false) } else { Err(limit()) };
         }
-        if more > 0 { self.card.admit_bytes(more * CHUNK_BYTES) } else { Ok(()) }
+        if more > 0 {
+            self.card.admit_bytes(more * CHUNK_BYTES)?;
+        }
+        Ok(true)
     }
 }
 
@@ -321,7 +326,9 @@ impl<L: Lengths> Writer<u32> for Splitter<L> {
         for hop in changes.iter().filter_map(|change| change.hop) {
             self.card.admit_hop(hop)?;
         }
-        self.admit(changes)?;
+        if !self.admit(changes)? {
+            return Ok(Applied::Rebuild); // with more chunks
+        }
         for &Change { prefix, .. } in changes {
             // As the Rib is in the end, so that the changes' order does not matter.
             let change = Change { prefix, hop: rib.get(&prefix) };
@@ -344,18 +351,13 @@ fn goes_on(place: u32, entry: u32) -> bool {
     (entry & CHUNK != 0) | ((entry == 0) & (place >> 24 != 0))
 }
 
-/// Masked to the array.
-fn chunk_of(entry: u32) -> usize {
-    entry as usize & (MAX_CHUNKS - 1)
-}
-
 /// Marks the entry of a /24 that names a chunk.
 const CHUNK: u32 = 1 << 31;
 
 /// Places of all prefixes up to /24.
 pub(super) const PLACES: usize = 1 << 25;
 
-/// Address space is reserved for so many; memory comes as they are used.
+/// Address space is reserved for so many at most; memory comes as they are used.
 const MAX_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 21 };
 
 const CHUNK_BYTES: usize = 256 * size_of::<u32>();

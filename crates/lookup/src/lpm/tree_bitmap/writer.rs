@@ -46,19 +46,21 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     let isa = Isa::choose(card, options)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let (mut room, blocks) = Room::new(domain).map_err(no_memory)?;
-    // NO_RESULT; where there is no memory for it, there is none for others.
-    if room.hops.take(1).is_err() {
-        return Err(card.refuse(room.limit()));
-    }
-    let table = TreeBitmap::<L> {
-        initial: Pages::zeroed(1).map_err(no_memory)?,
-        blocks,
-        default: DefaultHop::of(rib),
-        isa,
+    let empty = |scale| {
+        let (mut room, blocks) = Room::new(domain, scale).map_err(no_memory)?;
+        // NO_RESULT; where there is no memory for it, there is none for others.
+        if room.hops.take(1).is_err() {
+            return Err(card.refuse(room.limit()));
+        }
+        let initial = Pages::zeroed(1).map_err(no_memory)?;
+        let table = TreeBitmap::<L> { initial, blocks, default: DefaultHop::of(rib), isa };
+        table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
+        Ok(TreeBitmapWriter { table: Arc::new(table), room, family: PhantomData })
     };
-    table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
-    TreeBitmapWriter { table: Arc::new(table), room, family: PhantomData }.filled(card, rib)
+    Room::scale(rib.len()).build(|scale| match empty(scale) {
+        Ok(writer) => writer.filled(card, rib),
+        Err(refusal) => (Err(refusal), false),
+    })
 }
 
 impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {

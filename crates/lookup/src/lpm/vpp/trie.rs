@@ -28,7 +28,7 @@ use super::writer::{Steer, build};
 use super::{Guide, MAX_PREFIXES};
 use crate::hash::Crc32c;
 use crate::hint::prefetch;
-use crate::lpm::hashed::{Found, NoRoom, Sums};
+use crate::lpm::hashed::{Found, NoRoom, Sums, prepares};
 use crate::lpm::space::Space;
 use crate::lpm::{Card, Entry, isa};
 use crate::pages::{Masked, Pages};
@@ -75,6 +75,7 @@ impl Guide for Trie {
         found: &mut Found<N>,
         sums: &mut Sums,
     ) {
+        prepares(N);
         let mut masks = [0_u128; N];
         if N == 1 {
             sums.filter_probes += self.descend::<1>(dsts, &mut masks);
@@ -104,6 +105,7 @@ impl Trie {
     /// `masks` says that a prefix of length n covers it. Returns the nodes read.
     #[inline(always)]
     fn descend<const GROUP: usize>(&self, dsts: &[u128], masks: &mut [u128]) -> u64 {
+        prepares(GROUP);
         let (nodes, mut at, mut read) = (Masked::new(&self.nodes), [0; GROUP], 0);
         at[..dsts.len()].fill(ROOT);
         for half in 0..2 {

@@ -4,7 +4,7 @@
 use core::arch::x86_64::*;
 
 use super::super::REST_BITS;
-use super::{CELLS, DEEP_WORDS, SHIFT_BITS, Table, Value, View};
+use super::{DEEP_WORDS, SHIFT_BITS, Table, Value, View};
 use crate::Hop;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
@@ -169,10 +169,10 @@ fn bits_set(bytes: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn deep_words<V: Value>(view: View<'_, V>, records: __m256i, word: u32) -> __m512i {
-    let records = _mm256_and_si256(records, _mm256_set1_epi32(CELLS as i32 - 1));
+    let records = _mm256_and_si256(records, _mm256_set1_epi32(view.mask as i32));
     let base = view.cells.as_ptr().wrapping_add(word as usize * V::WORD).cast();
     if V::WIDTH == 16 {
-        // SAFETY: less than a line from a cell below `CELLS` on, which the spare end has. Nobody
+        // SAFETY: less than a line from a cell on, which the spare end has. Nobody
         // writes to a deep record that readers may see (I1).
         unsafe { _mm512_i32gather_epi64::<2>(records, base) }
     } else {
@@ -185,10 +185,10 @@ fn deep_words<V: Value>(view: View<'_, V>, records: __m256i, word: u32) -> __m51
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
 fn deep_cells<V: Value>(view: View<'_, V>, at: __m256i) -> __m256i {
-    let at = _mm256_and_si256(at, _mm256_set1_epi32(CELLS as i32 - 1));
+    let at = _mm256_and_si256(at, _mm256_set1_epi32(view.mask as i32));
     let base = view.cells.as_ptr().cast();
     let found = if V::WIDTH == 16 {
-        // SAFETY: four bytes from a cell below `CELLS` on; the rest as above.
+        // SAFETY: four bytes from a cell on; the rest as above.
         unsafe { _mm256_i32gather_epi32::<2>(base, at) }
     } else {
         // SAFETY: as above.
@@ -219,7 +219,7 @@ fn values<V: Value>(view: View<'_, V>, roots: __m512i, keys: __m512i) -> __m512i
     let base = view.cells.as_ptr().cast();
     if V::WIDTH == 16 {
         // SAFETY: four bytes from a cell on: at most 63 cells behind a place that is
-        // less than `CELLS` (I2), and the spare end.
+        // less than their number (I2), and the spare end.
         // A cell lies on one line, so one stored meanwhile is read whole.
         let pairs = unsafe { _mm512_mask_i32gather_epi32::<2>(places, records, at, base) };
         _mm512_and_si512(pairs, number(0xffff))

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{LARGE_AT, OWN, SMALL, Table, Value};
+use super::{OWN, SMALL, Table, Value};
 use crate::lpm::export::{Export, Words};
 
 impl<V: Value> Export for Table<V> {
@@ -15,10 +15,10 @@ impl<V: Value> Export for Table<V> {
         let [small, lines] = self.touched.each_ref().map(|n| n.load(Ordering::Relaxed) as usize);
         let view = self.view();
         let cells = |from: usize, count: usize| words::<V>(&view.cells[from..from + count]);
-        to.figures.extend([self.default.get(), V::WIDTH, LARGE_AT]);
+        to.figures.extend([self.default.get(), V::WIDTH, view.large_at()]);
         to.arrays.push(view.roots.iter().map(|root| root.load(Ordering::Relaxed)).collect());
         to.arrays.push(cells(0, OWN as usize + small * SMALL));
-        to.arrays.push(cells(LARGE_AT as usize, lines * V::LINE));
+        to.arrays.push(cells(view.large_at() as usize, lines * V::LINE));
     }
 }
 

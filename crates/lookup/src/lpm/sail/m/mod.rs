@@ -231,7 +231,7 @@ fn build_one(
 /// Where the hops of `dst` stand, by the entry of its /16: a place of N16, or of N24.
 #[inline(always)]
 fn place_of(entry: u32, dst: u32) -> u32 {
-    let inside = (1 << 16) + ((entry & (MID_CHUNKS as u32 - 1)) << 8 | dst >> 8 & 0xff);
+    let inside = (1 << 16) + ((entry & !CHUNK) << 8 | dst >> 8 & 0xff);
     if entry == 0 { dst >> 16 } else { inside }
 }
 
@@ -241,10 +241,9 @@ const CHUNK: u32 = 1 << 31;
 /// The most FIBs of an overlay.
 pub const MAX_FIBS: usize = 256;
 
-/// One for each /16, and as many that wait for readers.
-const MID_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 17 };
-
-/// Address space is reserved for so many; memory comes as they are used.
+/// Of level 24, one for each /16, and as many that wait for readers; and of level 32. Address
+/// space is reserved for so many at most; memory comes as they are used.
+const MOST_CHUNKS: [usize; 2] = [if cfg!(miri) { 1 << 8 } else { 1 << 17 }, DEEP_CHUNKS];
 const DEEP_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 18 };
 
 const BURST: usize = 64;
@@ -337,5 +336,15 @@ mod tests {
         let refusal = OverlayWriter::build(&vec![&rib; MAX_FIBS + 1], &Domain::new()).err();
         assert_eq!(refusal.unwrap().to_string(), "sail-m refuses: 257 FIBs, of 1 to 256");
         assert!(OverlayWriter::build(&[], &Domain::new()).is_err());
+    }
+
+    /// It has room for 4,096 /24s that hold longer routes.
+    #[test]
+    #[cfg(not(miri))] // many routes
+    fn a_table_that_outgrows_its_arrays_is_built_anew() {
+        let route = |i: u32| (Prefix::covering(i << 8 | 128, 25), Hop(1 + i));
+        let routes: Vec<_> = (0..5000).map(route).collect();
+        let suite = crate::lpm::oracle::Suite::new(ENTRY, &[]);
+        assert_eq!(suite.builds_of_growth(&routes), 1);
     }
 }

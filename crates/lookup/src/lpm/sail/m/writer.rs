@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::super::accesses::{Accesses, words};
 use super::super::owned::{gaps, holds_longer, owner};
-use super::{CARD, CHUNK, DEEP_CHUNKS, MAX_FIBS, MID_CHUNKS, Overlay, place_of};
+use super::{CARD, CHUNK, DEEP_CHUNKS, MAX_FIBS, MOST_CHUNKS, Overlay, place_of};
 use crate::lpm::default_hop::DefaultHop;
+use crate::lpm::scale::Scale;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -20,6 +21,7 @@ pub struct OverlayWriter {
     table: Arc<Overlay>,
     /// Chunks of level 24 and of level 32.
     spaces: [Space; 2],
+    scale: Scale,
 }
 
 impl OverlayWriter {
@@ -34,20 +36,21 @@ impl OverlayWriter {
         }
         CARD.admit_bytes((1 << 16) * fibs * size_of::<u32>())?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
-        let space = |chunks| Space::new(domain, chunks as u32, CHUNKS_IN_LIMBO);
-        let spaces = [space(MID_CHUNKS), space(DEEP_CHUNKS)];
+        let scale = Scale::of(ribs.iter().map(|rib| rib.len()).sum(), 4, DEEP_CHUNKS);
+        let [mid, deep] = MOST_CHUNKS.map(|most| scale.len(most));
+        let spaces = [mid, deep].map(|len| Space::new(domain, len as u32, CHUNKS_IN_LIMBO));
         let table = Overlay {
             fibs,
             bc16: Pages::zeroed(1).map_err(no_memory)?,
             b24: Pages::zeroed(1).map_err(no_memory)?,
-            near: Pages::zeroed(((1 << 16) + MID_CHUNKS * 256) * fibs).map_err(no_memory)?,
-            c24: Pages::zeroed(MID_CHUNKS).map_err(no_memory)?,
-            far: Pages::zeroed(DEEP_CHUNKS * 256 * fibs).map_err(no_memory)?,
+            near: Pages::zeroed(((1 << 16) + mid * 256) * fibs).map_err(no_memory)?,
+            c24: Pages::zeroed(mid).map_err(no_memory)?,
+            far: Pages::zeroed(deep * 256 * fibs).map_err(no_memory)?,
             defaults: (0..fibs).map(|_| DefaultHop::default()).collect(),
             touched: [spaces[0].touched(), spaces[1].touched()],
             accesses: Accesses::default(),
         };
-        let mut writer = OverlayWriter { table: Arc::new(table), spaces };
+        let mut writer = OverlayWriter { table: Arc::new(table), spaces, scale };
         for (fib, rib) in ribs.iter().enumerate() {
             // By address, then length: a longer prefix paints over a shorter one.
             for (prefix, hop) in rib.iter() {
@@ -77,18 +80,20 @@ impl OverlayWriter {
         ribs: &[&Rib<u32>],
         fib: u16,
         changes: &[Change<u32>],
-    ) -> Result<(), Refusal> {
+    ) -> Result<Applied, Refusal> {
         assert!(ribs.len() == self.table.fibs && usize::from(fib) < ribs.len());
         for hop in changes.iter().filter_map(|change| change.hop) {
             CARD.admit_hop(hop)?;
         }
-        self.admit(changes)?;
+        if !self.admit(changes)? {
+            return Ok(Applied::Rebuild); // with more chunks
+        }
         for change in changes {
             self.table.accesses.begin();
             self.repaint(ribs, fib.into(), change.prefix)?;
             self.table.accesses.end();
         }
-        Ok(())
+        Ok(Applied::InPlace)
     }
 
     /// While building: writes `hop` over all that `prefix` covers.
@@ -281,15 +286,19 @@ impl OverlayWriter {
         chunk.ok_or_else(|| CARD.refuse(self.spaces[level].limit(full)))
     }
 
-    /// Asks whether garbage, chunks and memory allow `changes`, before the first.
-    fn admit(&mut self, changes: &[Change<u32>]) -> Result<(), Refusal> {
-        for (i, most) in [MID_CHUNKS, DEEP_CHUNKS].into_iter().enumerate() {
+    /// Asks whether garbage, chunks and memory allow `changes`, before the first; false where
+    /// more chunks would.
+    fn admit(&mut self, changes: &[Change<u32>]) -> Result<bool, Refusal> {
+        for (i, most) in MOST_CHUNKS.map(|most| self.scale.len(most)).into_iter().enumerate() {
             let space = &mut self.spaces[i];
             space.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
             let beyond = 16 + 8 * i as u8;
             let grows = |c: &&Change<u32>| c.hop.is_some() && c.prefix.len() > beyond;
             let more = changes.iter().filter(grows).count().saturating_sub(space.spare(1));
             let used = self.table.touched[i].load(Ordering::Relaxed) as usize;
+            if used + more > most && !self.scale.is_largest() {
+                return Ok(false);
+            }
             if used + more > most {
                 let what = format!("{} chunks below /{beyond}, of {most}", used + more);
                 return Err(CARD.refuse(what));
@@ -298,7 +307,7 @@ impl OverlayWriter {
                 CARD.admit_bytes(more * 256 * (self.table.fibs + 1) * size_of::<u32>())?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Heap bytes of the writer's own state.
@@ -313,8 +322,7 @@ impl Writer<u32> for OverlayWriter {
     }
 
     fn apply(&mut self, rib: &Rib<u32>, changes: &[Change<u32>]) -> Result<Applied, Refusal> {
-        self.apply(&[rib], 0, changes)?;
-        Ok(Applied::InPlace)
+        self.apply(&[rib], 0, changes)
     }
 
     fn bytes(&self) -> usize {
