@@ -25,7 +25,8 @@ impl Family for u128 {
     }
 }
 
-/// Looks whether there is one of each name in one of the families.
+/// Looks whether there is one of each name: of prefixes in one of the families, of exact match, or
+/// of flows.
 ///
 /// # Errors
 /// The first name of which this build has none, and what was probably meant.
@@ -36,12 +37,14 @@ pub fn known(names: &[String]) -> Result<(), Error> {
             return Ok(());
         }
         let of4 = named::<u32>(name, Options::default()).map(|_| ());
-        of4.or_else(|_| named::<u128>(name, Options::default()).map(|_| ()))
+        let of6 = |_| named::<u128>(name, Options::default()).map(|_| ());
+        of4.or_else(of6).or_else(|_| exact_named(name).map(|_| ()))
     };
     let unknown = names.iter().find(|name| found(name).is_err());
     unknown.map_or(Ok(()), |name| {
         let all = names_of::<u32>().into_iter().chain(names_of::<u128>());
-        let all: Vec<String> = all.chain(flows.clone().map(String::from)).collect();
+        let exact = exact().into_iter().map(|contestant| contestant.name);
+        let all: Vec<String> = all.chain(exact).chain(flows.clone().map(String::from)).collect();
         let typed = name.split(':').next().unwrap_or(name);
         let near = nearest(typed, all.iter().map(String::as_str)).map(str::to_string);
         Err(Error::UnknownEngine { name: typed.to_string(), near })
@@ -81,6 +84,12 @@ pub fn asked<A: Family>(context: &Context, main: &[&str]) -> Vec<String> {
         [] => main.iter().map(|name| (*name).to_string()).collect(),
         asked => asked.iter().filter(known).cloned().collect(),
     }
+}
+
+/// Whether `engine` is one of prefixes, of whichever family.
+pub fn is_of_prefixes(engine: &str) -> bool {
+    named::<u32>(engine, Options::default()).is_ok()
+        || named::<u128>(engine, Options::default()).is_ok()
 }
 
 /// Every engine of a family with its default options, some by other instructions, too,
@@ -169,6 +178,7 @@ mod tests {
         let bytes = |one: Contestant<u32>| one.build(&Rib::new()).unwrap().bytes().unwrap();
         let narrow = named::<u32>("dxr", Options::default()).unwrap();
         assert!(bytes(wide) > 2 * bytes(narrow));
+        assert!(known(&["mac-table:isa=portable".into(), "cuckoo-flow:stop=on".into()]).is_ok());
         let unknown = known(&["dxr:k=20".into(), "rutter6".into(), "nothing".into()]);
         let unknown = unknown.unwrap_err().to_string();
         assert_eq!(unknown, "no engine and no rival of this build is called `nothing`");

@@ -347,6 +347,8 @@ impl Context {
             experiment: self.experiment.to_string(),
             quick: self.options.quick,
             tables: self.tables_asked(),
+            engines: Some(self.options.engines.clone()),
+            updates: self.updates_asked(),
             hops: self.options.hops,
             time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
             took_s: (self.took_s() * 10.0).round() / 10.0,
@@ -368,6 +370,9 @@ impl Context {
             && record.build == machine::build()
             && record.quick == self.options.quick
             && record.tables == self.tables_asked()
+            // A record of chosen engines is not taken for one of all.
+            && record.engines.as_ref() == Some(&self.options.engines)
+            && record.updates == self.updates_asked()
             && record.hops == self.options.hops
             && self.is_of_asked(&record.data);
         same.then_some((record, path))
@@ -375,17 +380,19 @@ impl Context {
 
     /// As records name them.
     fn tables_asked(&self) -> Vec<String> {
-        let tables = self.options.tables.iter().map(|name| short_name(name));
-        let updates = self.given_updates().map(|path| short_name(&path.display().to_string()));
-        // A record of chosen engines is not taken for one of all.
-        tables.chain(updates).chain(self.options.engines.iter().cloned()).collect()
+        self.options.tables.iter().map(|name| short_name(name)).collect()
+    }
+
+    /// The same of the file of updates.
+    fn updates_asked(&self) -> Option<String> {
+        self.given_updates().map(|path| short_name(&path.display().to_string()))
     }
 
     /// As interrupted runs name them.
     fn asked(&self) -> Vec<String> {
-        let updates = self.given_updates().map(|path| path.display().to_string());
-        let named = self.options.tables.iter().chain(&self.options.engines).cloned();
-        named.chain(updates).collect()
+        let updates = self.given_updates().map(|path| format!("--updates {}", path.display()));
+        let engines = self.options.engines.iter().map(|name| format!("--engine {name}"));
+        self.options.tables.iter().cloned().chain(engines).chain(updates).collect()
     }
 
     /// Starts an experiment, taking up what an interrupted run left, or one before it measured

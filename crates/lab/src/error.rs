@@ -38,6 +38,14 @@ pub enum Error {
         /// What the experiment does instead.
         why: &'static str,
     },
+    /// `--engine` was given to an experiment that measures its own, or others.
+    #[error("`--engine {engine}` does not apply to {experiment}: it does not measure that engine")]
+    NoEngine {
+        /// Which experiment.
+        experiment: &'static str,
+        /// As given.
+        engine: String,
+    },
     /// `--updates` was given to an experiment that replays none.
     #[error("`--updates {}` does not apply to {experiment}: it replays no updates", file.display())]
     NoUpdates {

@@ -14,6 +14,13 @@ pub trait Experiment: Sync {
         false
     }
 
+    /// Whether it measures `engine` instead of its own where that is asked for
+    /// ([`Context::engines`]); the name may have options.
+    fn takes_engine(&self, context: &Context, engine: &str) -> bool {
+        let _ = (context, engine);
+        false
+    }
+
     /// Whether it replays updates that are given to it ([`Context::updates`]).
     fn takes_updates(&self) -> bool {
         false

@@ -10,6 +10,7 @@ pub use fill::{fill_all, filled, room_for};
 
 use std::sync::Arc;
 
+use lookup::exact::mac_table::{MacWriter, Settings};
 use lookup::exact::{ABSENT, Exact, Key, Writer};
 use lookup::lpm::Options;
 use lookup::sync::{Domain, Thread};
@@ -26,6 +27,9 @@ pub struct Contestant {
     pub name: String,
     /// Ours, or a rival.
     pub ours: bool,
+    /// The instruction set of its bursts: of ours by the option's name, of rivals what their
+    /// libraries are compiled for.
+    pub isa: String,
     /// What makes it: an engine's name, or the rival's.
     maker: String,
     options: Options,
@@ -46,6 +50,7 @@ impl Contestant {
         Contestant {
             name: name.into(),
             ours: false,
+            isa: PORTABLE.into(),
             maker: name.into(),
             options,
             build: Box::new(build),
@@ -68,7 +73,16 @@ impl Contestant {
             Ok(Ours { writer, readers })
         };
         let maker = entry.card.name.into();
-        Contestant { ours: true, maker, options, ..Contestant::new(name, build) }
+        let isa = match entry.card.options.iter().any(|(name, ..)| *name == "isa") {
+            true => options.0.get("isa").filter(|isa| *isa != "auto").cloned().unwrap_or_else(best),
+            false => PORTABLE.into(),
+        };
+        Contestant { ours: true, isa, maker, options, ..Contestant::new(name, build) }
+    }
+
+    /// The same, compiled for these instructions.
+    pub fn compiled_for(self, isa: &str) -> Self {
+        Contestant { isa: isa.into(), ..self }
     }
 
     /// How this one's lookups go to `table`, which `other` has made; `None` where it would have
@@ -107,6 +121,15 @@ impl Contestant {
         (self.build)(entries)
     }
 }
+
+/// The instructions that `mac-table` chooses here; no other table has a choice.
+fn best() -> String {
+    let made = MacWriter::new(Settings::new(1), &Domain::new());
+    made.map_or_else(|_| PORTABLE.into(), |writer| writer.shared().isa().into())
+}
+
+/// What every processor of the target has.
+pub const PORTABLE: &str = "portable";
 
 /// Options that draw the hash the same way every time.
 pub fn fixed_seed() -> Options {
@@ -436,6 +459,22 @@ mod tests {
         let other =
             Contestant::engine(lookup::exact::engine("mac-table").unwrap(), "", fixed_seed());
         assert!(other.shares(&maker, &*table).is_none());
+    }
+
+    #[test]
+    fn a_table_names_its_instructions() {
+        let isa = |engine: &str, isa: Option<&str>| {
+            let isa = isa.map(|isa| ("isa".to_string(), isa.to_string()));
+            let options = Options(isa.into_iter().collect());
+            Contestant::engine(lookup::exact::engine(engine).unwrap(), "any", options).isa
+        };
+        assert_eq!(isa("mac-table", Some("portable")), "portable");
+        assert_eq!(isa("mac-table", Some("auto")), isa("mac-table", None));
+        assert_eq!(isa("cuckoo", None), "portable");
+        let choose =
+            |entry: &&lookup::exact::Entry| entry.card.options.iter().any(|o| o.0 == "isa");
+        let choose = lookup::exact::engines().iter().filter(choose).map(|entry| entry.card.name);
+        assert!(choose.eq(["mac-table"]), "see `best`");
     }
 
     #[test]

@@ -88,6 +88,16 @@ fn one(
         let why = "measures no table of routes that is given to it";
         return Err(Error::NoTable { experiment: name, table: table.clone(), why });
     }
+    let engines = context.engines().to_vec();
+    let (taken, other): (Vec<_>, Vec<_>) =
+        engines.into_iter().partition(|engine| experiment.takes_engine(context, engine));
+    for engine in other {
+        let error = Error::NoEngine { experiment: name, engine };
+        if taken.is_empty() {
+            return Err(error);
+        }
+        context.say(&format!("{name}: {error}"));
+    }
     if let Some(file) = context.given_updates().filter(|_| !experiment.takes_updates()) {
         return Err(Error::NoUpdates { experiment: name, file: file.into() });
     }

@@ -56,12 +56,53 @@ fn a_table_that_does_not_apply_is_refused() {
         assert_eq!(done.status.code(), Some(2), "{name}: {error}");
         assert!(error.contains("`--table internet:1000` does not apply"), "{name}: {error}");
     }
-    // It measures IPv4, and there is none in it.
-    let done = run("dxr/table1", "internet6:1000");
-    let error = text(done.stderr);
-    assert!(error.contains("dxr/table1: it measures the other family"), "{error}");
-    assert_eq!(done.status.code(), Some(2));
+    // They measure one family, and there is none of it.
+    for (name, table) in [("dxr/table1", "internet6:1000"), ("cuvpp/table3", "internet:1000")] {
+        let done = run(name, table);
+        let error = text(done.stderr);
+        let said = format!("does not apply to {name}: it measures the other family");
+        assert!(error.contains(&said), "{error}");
+        assert_eq!(done.status.code(), Some(2));
+    }
     std::fs::remove_dir_all(out).expect("the last one made it");
+}
+
+#[test]
+fn an_engine_that_does_not_apply_is_refused() {
+    for (name, engine) in [
+        ("router/forward", "dxr"),
+        ("cuckooswitch/table2", "cuckoo:batch=14"),
+        ("gatekeeper/fig4.6", "rutter4"),
+        ("exact/peers", "rutter4"),
+        ("lpm/scale", "mac-table:isa=portable"),
+        // It measures IPv4.
+        ("dxr/table1", "rutter6"),
+    ] {
+        let done = lab(&["run", name, "--quick", "--engine", engine]);
+        let (error, said) = (text(done.stderr), format!("`--engine {engine}` does not apply"));
+        assert_eq!(done.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains(&said), "{name}: {error}");
+    }
+}
+
+#[test]
+fn of_several_engines_those_that_apply_are_measured() {
+    let out = std::env::temp_dir().join(format!("rutter-engines-{}", std::process::id()));
+    let folder = out.to_str().expect("plain text");
+    let engines = ["-e", "rutter6", "-e", "dxr:k=16"];
+    let done = lab(&[&["run", "dxr/table1", "--quick", "-o", folder], &engines[..]].concat());
+    let (error, record) = (text(done.stderr), std::fs::read(out.join("dxr-table1.json")));
+    assert_eq!(done.status.code(), Some(0), "{error}");
+    assert!(error.contains("`--engine rutter6` does not apply to dxr/table1"), "{error}");
+    let record: serde_json::Value = serde_json::from_slice(&record.expect("a file")).unwrap();
+    assert_eq!(record["engines"], serde_json::json!(["rutter6", "dxr:k=16"]));
+    let rows = record["rows"].as_array().expect("rows");
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["labels"]["engine"] == "dxr:k=16"));
+    let report = lab(&["report", "--out", folder]);
+    assert_eq!(report.status.code(), Some(0), "{}", text(report.stderr));
+    let page = std::fs::read_to_string(out.join("report.html")).expect("a page");
+    assert!(page.contains("dxr/table1 --quick --engine rutter6 --engine dxr:k=16"));
+    std::fs::remove_dir_all(out).expect("it was made above");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use lookup::pages::Kind;
 use crate::contestants;
 use crate::crew::{self, Crew, Maker};
 use crate::lines::Lines;
-use crate::matching::{self, Contestant, Entry, Table};
+use crate::matching::{self, Contestant, Entry, PORTABLE, Table};
 use crate::record::Figure;
 use crate::slices::{Timing, Variant};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
@@ -29,10 +29,17 @@ impl Experiment for Peers {
         &CARD
     }
 
+    fn takes_engine(&self, _: &Context, engine: &str) -> bool {
+        contestants::exact_named(engine).is_ok()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes: &[usize] = context
             .pick(&[MILLION, EIGHT_MILLION, SIXTY_MILLION, BILLION], &[MILLION, EIGHT_MILLION]);
-        let rows = context.cells(sizes.iter().copied(), |context, &size| {
+        // The largest is for `mac-table` alone.
+        let asked = !context.engines().is_empty();
+        let sizes = sizes.iter().copied().filter(|&size| !(asked && size == BILLION));
+        let rows = context.cells(sizes, |context, &size| {
             let measure = if size == BILLION { billion::measure } else { measure };
             Ok(measure(context, size))
         })?;
@@ -40,6 +47,9 @@ impl Experiment for Peers {
             "uniformly random keys of the table; address and domain are one key of 60 bits"
                 .to_string(),
             "the crates' maps do not report their bytes".into(),
+            "isa: the instructions of a table's bursts, or those that a library is compiled for; \
+             mac-table-portable is mac-table without vector instructions"
+                .into(),
             "inserts: into a table made for so many, ours in batches and also one by one, rivals \
              as they can, which is one by one"
                 .into(),
@@ -55,7 +65,7 @@ impl Experiment for Peers {
             "500,000 updates/s: deletes, inserts and changes in turn; a hundredth is always away"
                 .into(),
         ];
-        if contestants::exact().iter().all(|contestant| contestant.ours) {
+        if context.engines().is_empty() && contestants::exact().iter().all(|one| one.ours) {
             notes.push("built without the feature `rivals`: only our own tables took part".into());
         }
         Ok(context.record(rows.clone(), goals::verdicts(&rows), notes))
@@ -64,7 +74,7 @@ impl Experiment for Peers {
 
 const CARD: Card = Card {
     name: "exact/peers",
-    takes: Takes { full_s: 1000.0, quick_s: 50.0 },
+    takes: Takes { full_s: 1100.0, quick_s: 50.0 },
     help: "exact-match tables, ours and rivals: hits, misses, inserts, updates, bytes, two threads",
     source: "issue on exact match, point 2",
     claim: "mac-table: 130 M lookups/s at 1 M entries, 40 at 10⁹, 3 × rte_hash and the paper's \
@@ -94,9 +104,8 @@ fn measure(context: &mut Context, size: usize) -> Vec<Row> {
     let entries = matching::entries(size);
     clock::cores().last().map(|&core| clock::pin(core));
     let (mut filled, mut rows) = (Vec::new(), Vec::new());
-    for contestant in contestants() {
-        let labels = [("engine", contestant.name.clone()), ("entries", size.to_string())];
-        let row = Row::new(labels);
+    for contestant in contestants(context) {
+        let row = blank(&contestant, size);
         match fill(&contestant, &entries, row.clone()) {
             Ok(one) => filled.push(one),
             Err(refusal) => rows.push(row.noting(refusal)),
@@ -107,8 +116,22 @@ fn measure(context: &mut Context, size: usize) -> Vec<Row> {
     rows
 }
 
-/// All tables; the paper's also at its own batch and others.
-fn contestants() -> impl Iterator<Item = Contestant> {
+/// The row of a table without figures.
+fn blank(Contestant { name, isa, .. }: &Contestant, size: usize) -> Row {
+    Row::new([("engine", name.clone()), ("isa", isa.clone()), ("entries", size.to_string())])
+}
+
+/// Those that were asked for, or all tables; the paper's also at its own batch and others, and ours
+/// with no more instructions than the paper's.
+fn contestants(context: &Context) -> Vec<Contestant> {
+    if !context.engines().is_empty() {
+        let named = |name: &String| {
+            let mut found = contestants::exact_named(name).ok()?;
+            found.name.clone_from(name);
+            Some(found)
+        };
+        return context.engines().iter().filter_map(named).collect();
+    }
     let paper = lookup::exact::engine("cuckoo").into_iter().flat_map(|entry| {
         PAPER.into_iter().filter(|(_, name)| *name != entry.card.name).map(move |(batch, name)| {
             let mut options = matching::fixed_seed();
@@ -116,7 +139,14 @@ fn contestants() -> impl Iterator<Item = Contestant> {
             Contestant::engine(entry, name, options)
         })
     });
-    contestants::exact().into_iter().chain(paper)
+    let all: Vec<Contestant> = contestants::exact().into_iter().chain(paper).collect();
+    let has_more = all.iter().any(|one| one.name == NAME && one.isa != PORTABLE);
+    let portable = lookup::exact::engine(NAME).filter(|_| has_more).map(|entry| {
+        let mut options = matching::fixed_seed();
+        options.0.insert("isa".into(), PORTABLE.into());
+        Contestant::engine(entry, NAME_PORTABLE, options)
+    });
+    all.into_iter().chain(portable).collect()
 }
 
 /// Times tables of the first `size` entries side by side.
@@ -171,7 +201,8 @@ fn compare(context: &Context, filled: Vec<Filled>, size: usize) -> Vec<Row> {
 
 fn fill(contestant: &Contestant, entries: &[Entry], mut row: Row) -> Result<Filled, String> {
     let rate = |start| entries.len() as f64 / (clock::thread_time() - start).as_secs_f64() * 1e-6;
-    if lookup::exact::engine(&contestant.name).is_some() {
+    let name = contestant.name.split(':').next().unwrap_or_default();
+    if lookup::exact::engine(name).is_some() {
         let mut table = contestant.build(entries.len())?;
         let start = clock::thread_time();
         if table.insert_singly(entries) == Some(0) {
@@ -257,6 +288,9 @@ fn churn(table: &mut dyn Table, size: usize) -> f64 {
 }
 
 const NAME: &str = "mac-table";
+
+/// The same without vector instructions.
+const NAME_PORTABLE: &str = "mac-table-portable";
 
 /// Random lines as an engine.
 const LINES: &str = "random lines";

@@ -17,7 +17,7 @@ pub use claims::Claim;
 pub use rates::{rate, scalar};
 
 use crate::data::Traffic;
-use crate::{Card, Context, Error, Experiment, Record, Row, Verdict, machine};
+use crate::{Card, Context, Error, Experiment, Record, Row, Verdict, contestants, machine};
 
 /// One experiment, as data.
 pub struct Study {
@@ -38,6 +38,14 @@ impl Experiment for Study {
 
     fn takes_tables(&self, context: &Context) -> bool {
         context.asks_for_tables(|| drop((self.parts)(context)))
+    }
+
+    fn takes_engine(&self, context: &Context, engine: &str) -> bool {
+        let plain = Options::default;
+        (self.parts)(context).iter().any(|part| match part.family {
+            "ipv4" => contestants::named::<u32>(engine, plain()).is_ok(),
+            _ => contestants::named::<u128>(engine, plain()).is_ok(),
+        })
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {

@@ -21,9 +21,16 @@ pub struct Record {
     pub experiment: String,
     /// True when it was run with `--quick`.
     pub quick: bool,
-    /// The tables given with `--table`, without their folders.
+    /// The tables given with `--table`, without their folders. In older records, which have no
+    /// `engines`, also the engines and the file of updates.
     #[serde(default)]
     pub tables: Vec<String>,
+    /// The engines given with `--engine`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub engines: Option<Vec<String>>,
+    /// The file given with `--updates`, without its folder.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub updates: Option<String>,
     /// How many different hops its tables have at most (`--hops`).
     #[serde(default)]
     pub hops: u32,

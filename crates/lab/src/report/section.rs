@@ -58,13 +58,17 @@ fn command(record: &Record) -> String {
     if record.quick {
         text.push_str(" --quick");
     }
-    for named in &record.tables {
-        // A record has one list of all that was named.
-        let option = match named.as_str() {
-            engine if contestants::known(&[engine.to_string()]).is_ok() => "engine",
-            file if file.starts_with("updates") => "updates",
-            _ => "table",
-        };
+    // Older records have one list of all that was named.
+    let of_old = |named: &str| match named {
+        _ if record.engines.is_some() => "table",
+        engine if contestants::known(&[engine.to_string()]).is_ok() => "engine",
+        file if file.starts_with("updates") => "updates",
+        _ => "table",
+    };
+    let tables = record.tables.iter().map(|named| (of_old(named), named));
+    let engines = record.engines.iter().flatten().map(|named| ("engine", named));
+    let updates = record.updates.iter().map(|named| ("updates", named));
+    for (option, named) in tables.chain(engines).chain(updates) {
         let plain = |c: char| c.is_ascii_alphanumeric() || ",.:=-_/".contains(c);
         let _ = match named.chars().all(plain) {
             true => write!(text, " --{option} {named}"),
@@ -143,9 +147,21 @@ mod tests {
             of(&["v4.txt.xz", "it's|long=3"], 200, true),
             "rutter lab run dxr/fig3 --quick --table v4.txt.xz --table 'it'\\''s|long=3' --hops 200"
         );
+        // As older records have it.
         assert_eq!(
             of(&["dxr:k=16", "updates.20221029.gz"], Options::HOPS, false),
             "rutter lab run dxr/fig3 --engine dxr:k=16 --updates updates.20221029.gz"
+        );
+        let now = Record {
+            experiment: "science/tails".into(),
+            tables: vec!["dxr".into()],
+            engines: Some(vec!["rutter4".into()]),
+            updates: Some("bgp.mrt.gz".into()),
+            ..Record::default()
+        };
+        assert_eq!(
+            command(&now),
+            "rutter lab run science/tails --table dxr --engine rutter4 --updates bgp.mrt.gz"
         );
     }
 }

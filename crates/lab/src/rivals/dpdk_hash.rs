@@ -27,6 +27,7 @@ pub(super) fn rte_hash() -> Contestant {
         }
         Ok(RteHash(Arc::new(Handle(hash))))
     })
+    .compiled_for("sse4.2")
 }
 
 /// The pointer is valid until it is dropped.

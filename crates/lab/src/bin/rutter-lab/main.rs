@@ -64,7 +64,8 @@ enum Action {
         #[arg(short, long, value_name = "FILE")]
         updates: Option<PathBuf>,
         /// An engine instead of the experiments' own, as NAME:OPTION=VALUE,…; may be given
-        /// several times. Records hold these alone
+        /// several times. Records hold these alone; an experiment that measures none of them is
+        /// refused
         #[arg(short, long, value_name = "NAME")]
         engine: Vec<String>,
         /// Run what has a record already, too

@@ -36,7 +36,9 @@ pub fn run(
                 warn(format_args!("{name}: left out: it needs {what}"));
             }
             Outcome::Failed(
-                error @ (lab::Error::NoTable { .. } | lab::Error::NoUpdates { .. }),
+                error @ (lab::Error::NoTable { .. }
+                | lab::Error::NoEngine { .. }
+                | lab::Error::NoUpdates { .. }),
             ) if experiments.len() > 1 => {
                 warn(format_args!("{name}: left out: {error}"));
             }

@@ -1,6 +1,11 @@
 //! `cuvpp/table3`: cache misses.
 
+use std::fmt;
+
+use lookup::lpm::Options;
+
 use super::ENGINES;
+use crate::contestants;
 use crate::data::short_name;
 use crate::lookups::Claim;
 use crate::misses::Counter;
@@ -45,6 +50,10 @@ impl Experiment for Table3 {
         true
     }
 
+    fn takes_engine(&self, _: &Context, engine: &str) -> bool {
+        contestants::named::<u128>(engine, Options::default()).is_ok()
+    }
+
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
         CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
     }
@@ -57,19 +66,27 @@ impl Experiment for Table3 {
                 (context.pick("rv-linx:100000", "rv-linx:20000"), context.pick(100_000, 40_000))
             }
         };
-        let table = context.tables(&[usual]).swap_remove(0);
-        let rows = context.cells(ENGINES.iter().copied(), |_, engine| {
+        let engines = contestants::asked::<u128>(context, ENGINES);
+        let mut cells = Vec::new();
+        for table in context.beside(&[usual]) {
+            if context.load(&table)?.ipv6.is_empty() {
+                let (experiment, why) = ("cuvpp/table3", "measures the other family");
+                return Err(Error::NoTable { experiment, table, why });
+            }
+            cells.extend(engines.iter().map(|engine| Cell(engine.clone(), table.clone())));
+        }
+        let rows = context.cells(cells, |_, Cell(engine, table)| {
             let name = match counter {
                 Counter::Perf => "perf",
                 Counter::Cachegrind(_) => "cachegrind",
             };
             let labels = [
                 ("engine", engine.to_string()),
-                ("table", short_name(&table)),
+                ("table", short_name(table)),
                 ("counter", name.into()),
             ];
             let row = Row::new(labels);
-            Ok(vec![match counter.count(engine, &table, lookups) {
+            Ok(vec![match counter.count(engine, table, lookups) {
                 Ok(found) => {
                     let share = found.misses as f64 * 100.0 / found.references.max(1) as f64;
                     row.with("references", found.references as f64)
@@ -87,12 +104,20 @@ impl Experiment for Table3 {
             }
             Counter::Cachegrind(bytes) => format!(
                 "no hardware counters here: simulated by cachegrind on a reduced run ({lookups} \
-                 lookups in {}; a last level of {bytes} bytes, as much smaller than the paper's \
-                 25 MB as the table is than its 500,000 prefixes); building the table is taken away",
-                short_name(&table)
+                 lookups; a last level of {bytes} bytes, as much smaller than the paper's 25 MB as \
+                 {usual} is than its 500,000 prefixes); building the table is taken away"
             ),
         };
         Ok(context.record(rows, verdicts, vec![note]))
+    }
+}
+
+/// An engine on a table.
+struct Cell(String, String);
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.0, self.1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The goals of `mac-table`, and what came of them: of the best slices, as they are
 //! set, and the medians beside them.
 
-use super::{BILLION, EIGHT_MILLION, LINES, MILLION, NAME, PAPER, SIXTY_MILLION};
+use super::{BILLION, EIGHT_MILLION, LINES, MILLION, NAME, NAME_PORTABLE, PAPER, SIXTY_MILLION};
 use crate::record::{Figure, short};
 use crate::{Row, Verdict};
 
@@ -37,6 +37,18 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
     let best = rest.iter().filter_map(|(_, name)| of(name, "rate_mlps"));
     let best = best.max_by(|a, b| a.best.total_cmp(&b.best));
     let filled = if size == BILLION { 4.0 } else { 5.0 };
+    let rivals = [
+        ("≥ 3 × rte_hash in bulk", of("rte_hash", "rate_mlps"), 3.0),
+        ("≥ 3 × the paper's table at its batch of 14", of(batch, "rate_mlps"), 3.0),
+        ("≥ 2.2 × the paper's table at its best batch", best, 2.2),
+    ];
+    // With what instructions it has, and with no more than the paper's table.
+    let sides = [("", rate), ("without vector instructions, ", of(NAME_PORTABLE, "rate_mlps"))];
+    let beside = sides.into_iter().flat_map(|(by, rate)| {
+        rivals.into_iter().filter_map(move |(text, rival, least)| {
+            judge(&format!("{by}{text}"), Some(over(rate?, rival?)), Bound::Least(least), "×")
+        })
+    });
     let verdicts = [
         lookups.and_then(|text| judge(&text, rate, Bound::Least(goal?), "M/s")),
         report("lookups by independent random lines (a hit reads 1.17)", share),
@@ -47,14 +59,6 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
             "×",
         ),
         judge("half misses at ≥ 60 % of the hit rate", half, Bound::Least(60.0), "%"),
-        judge("≥ 3 × rte_hash in bulk", ratio(of("rte_hash", "rate_mlps")), Bound::Least(3.0), "×"),
-        judge(
-            "≥ 3 × the paper's table at its batch of 14",
-            ratio(of(batch, "rate_mlps")),
-            Bound::Least(3.0),
-            "×",
-        ),
-        judge("≥ 2.2 × the paper's table at its best batch", ratio(best), Bound::Least(2.2), "×"),
         judge(
             &format!("filled at ≥ {filled} M inserts/s"),
             ours("insert_mps"),
@@ -75,7 +79,7 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
         ),
         report("two slices without any updates differ by", ours("beside_none_pct")),
     ];
-    verdicts.into_iter().flatten().collect()
+    verdicts.into_iter().flatten().chain(beside).collect()
 }
 
 /// What readers may lose beside updates, in percent.
@@ -123,17 +127,22 @@ mod tests {
             Row::new(labels).with("rate_mlps", figure)
         };
         let ours = row(NAME, 90.0, 140.0).with("insert_mps", 4.0);
-        let rows = [ours, row("cuckoo-14", 20.0, 50.0), row("cuckoo", 45.0, 60.0)];
+        let portable = row(NAME_PORTABLE, 80.0, 120.0);
+        let rows = [ours, row("cuckoo-14", 20.0, 50.0), row("cuckoo", 45.0, 60.0), portable];
         let verdicts = verdicts(&rows);
         let said = |part: &str| {
             let verdict = verdicts.iter().find(|verdict| verdict.claim.contains(part)).unwrap();
             (verdict.measured.as_str(), verdict.holds())
         };
         assert_eq!(said("130 M"), ("140 M/s in the best slices, median 90", Some(true)));
-        assert_eq!(said("batch of 14"), ("2.8 × in the best slices, median 4.5", Some(false)));
-        assert_eq!(said("best batch"), ("2.333 × in the best slices, median 2", Some(true)));
+        assert_eq!(
+            said(": ≥ 3 × the paper's table at its batch of 14"),
+            ("2.8 × in the best slices, median 4.5", Some(false))
+        );
+        assert_eq!(said("vector instructions, ≥ 3 ×").0, "2.4 × in the best slices, median 4");
+        assert_eq!(said(": ≥ 2.2 ×"), ("2.333 × in the best slices, median 2", Some(true)));
         assert_eq!(said("filled at"), ("4 M/s", Some(false)));
-        assert_eq!(verdicts.len(), 4);
+        assert_eq!(verdicts.len(), 6);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! of them met the verdict that it should.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use graph::{Snapshot, clock as ticks};
@@ -16,7 +16,7 @@ use nodes::gatekeeper::times::Times;
 use wire::ggu::Verdict;
 
 use super::super::router::{Source, per_node};
-use super::generator::{Back, Clients, Pace, destination, messages, source};
+use super::generator::{Back, Clients, Pace, Sent, destination, messages, owner, source};
 use super::site::{Rings, Site, Worker};
 use crate::clock;
 use crate::slices::{Sample, Work};
@@ -29,6 +29,8 @@ pub(super) struct Load {
     /// Flows that are decided before.
     pub granted: Arc<[u32]>,
     pub declined: Arc<[u32]>,
+    /// Flows for which decisions come in at the back; other workers may own them.
+    pub decisions: Arc<[u32]>,
     /// Whose packets come.
     pub clients: Clients,
     /// Packets that go round.
@@ -48,7 +50,7 @@ pub(super) struct Bed {
     worker: Worker,
     thread: Thread,
     load: Load,
-    messages: Arc<AtomicU64>,
+    sent: Arc<Sent>,
     pace: Arc<Pace>,
     /// When it was left to itself last, and ticks that have gone by so: its own clock stops
     /// then. Else tokens would gather, and places to be swept, while others take their
@@ -60,8 +62,8 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Worker `number` of `site`, its table filled. Decisions of its granted flows come in at
-    /// its back as `pace` has it.
+    /// Worker `number` of `site`, its table filled. Decisions come in at its back as `pace` has
+    /// it.
     pub fn new(
         site: &Site,
         (number, rings): (usize, Rings),
@@ -71,15 +73,16 @@ impl Bed {
         let mut source = source(load.packets, Some(&load.clients))?;
         let mut ports = std::mem::take(&mut source.ports);
         let back = ports.pop().ok_or("no port at the back")?;
-        let back = Back::new(back, messages(&load.granted, GRANT)?, pace);
-        let messages = back.sent();
+        let is_own = |source| owner(site, source) == number;
+        let back = Back::new(back, messages(&load.decisions, GRANT, is_own)?, pace);
+        let sent = back.sent();
         ports.push(Box::new(back));
         let worker = site.worker((number, rings), (load.places, DECIDED), ports)?;
         let mut thread = site.domain.register("gatekeeper");
         thread.offline();
         let pace = pace.clone();
         let (left_at, away) = (ticks::now(), 0);
-        let mut bed = Bed { worker, thread, load, messages, pace, left_at, away, _source: source };
+        let mut bed = Bed { worker, thread, load, sent, pace, left_at, away, _source: source };
         bed.decide(site)?;
         bed.fill()?;
         Ok(bed)
@@ -225,7 +228,8 @@ impl Bed {
             asked,
             snapshot: self.worker.graph.stats().snapshot(),
             verdicts,
-            messages: self.messages.load(Ordering::Relaxed),
+            messages: self.sent.messages.load(Ordering::Relaxed),
+            own: self.sent.own.load(Ordering::Relaxed),
             decisions: decisions.get(),
         }
     }
@@ -273,6 +277,8 @@ struct Mark {
     snapshot: Snapshot,
     verdicts: Verdicts,
     messages: u64,
+    /// Decisions that came in at its back and are its own, and those that reached its table.
+    own: u64,
     decisions: u64,
     /// What a policy of this machine was asked.
     asked: u64,
@@ -306,7 +312,9 @@ impl Work for Bed {
         self.end();
         match self.check(&before) {
             Ok((ops, after)) => {
-                self.pace.done.fetch_add(after.decisions - before.decisions, Ordering::Relaxed);
+                let (done, own) = (after.decisions - before.decisions, after.own - before.own);
+                self.pace.done.fetch_add(done, Ordering::Relaxed);
+                self.pace.handed.fetch_add(done as i64 - own as i64, Ordering::Relaxed);
                 let parts = per_node(&before.snapshot, &after.snapshot);
                 let left = after.snapshot.law.transmitted - before.snapshot.law.transmitted;
                 let percent = |n: u64| n as f64 / ops as f64 * 100.0;
@@ -363,8 +371,9 @@ mod tests {
 
     fn load() -> Load {
         let none: Arc<[u32]> = Arc::new([]);
-        let (granted, declined, clients) = (none.clone(), none, Clients::strangers());
-        Load { places: 4_096, granted, declined, clients, packets: 1_000 }
+        let (granted, declined, decisions) = (none.clone(), none.clone(), none);
+        let clients = Clients::strangers();
+        Load { places: 4_096, granted, declined, decisions, clients, packets: 1_000 }
     }
 
     #[test]
@@ -410,12 +419,43 @@ mod tests {
 
     #[test]
     fn decisions_come_beside() {
-        let load = Load { clients: Clients::only(flows(0)), granted: flows(0), ..load() };
+        let (granted, decisions) = (flows(0), flows(0));
+        let load = Load { clients: Clients::only(flows(0)), granted, decisions, ..load() };
         // On a busy machine the worker may not keep up with the clock.
         let heard = |_| {
             let (sample, done) = slice(load.clone(), 200_000);
             assert!(sample.checksum.is_some());
             done > 200
+        };
+        assert!((0..20).any(heard));
+    }
+
+    #[test]
+    fn decisions_are_handed_over() {
+        let site = Site::new(2, 1_000_000_000).unwrap();
+        let bed = |(number, rings): (usize, Rings)| {
+            let all = flows(0);
+            let owned = all.iter().copied().filter(|&source| owner(&site, source) == number);
+            let owned: Arc<[u32]> = owned.collect();
+            assert!((400..600).contains(&owned.len()), "{}", owned.len());
+            // The first hears what is to be decided for both.
+            let decisions = if number == 0 { flows(0) } else { Arc::new([]) };
+            let load = Load { clients: Clients::only(owned.clone()), granted: owned, ..load() };
+            let pace = Arc::new(Pace::default());
+            let bed = Bed::new(&site, (number, rings), Load { decisions, ..load }, &pace).unwrap();
+            pace.per_s.store(200_000, Ordering::Relaxed);
+            (bed, pace)
+        };
+        let mut beds: Vec<_> = Site::rings(2).into_iter().enumerate().map(bed).collect();
+        let turn = |(bed, pace): &mut (Bed, Arc<Pace>)| {
+            assert!(bed.slice(Duration::from_millis(5)).checksum.is_some());
+            (pace.done.load(Ordering::Relaxed) as i64, pace.handed.load(Ordering::Relaxed))
+        };
+        let heard = |_| {
+            let [(done, own), (theirs, handed)] = [0, 1].map(|n| turn(&mut beds[n]));
+            assert_eq!(theirs, handed, "all that reach the second come from the first");
+            assert!(own <= 0, "nobody hands the first anything: {own} of {done}");
+            handed > 200
         };
         assert!((0..20).any(heard));
     }

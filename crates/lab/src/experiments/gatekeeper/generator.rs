@@ -9,7 +9,7 @@
 //! What it costs to write the source into a frame is measured beside (`path::cells`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use graph::clock;
 use io::mem::Stamp;
@@ -20,7 +20,7 @@ use wire::ethernet::Mac;
 use wire::ggu::{Decision, Flow, Ports, Verdict, Writer};
 
 use super::super::router::Source;
-use super::site::{BACK, GRANTOR, MAC, PROTECTED};
+use super::site::{BACK, GRANTOR, MAC, PROTECTED, Site};
 
 /// Whose packets come.
 #[derive(Clone)]
@@ -90,6 +90,11 @@ pub(super) fn destination(source: u32) -> u32 {
     PROTECTED | source & 0xffff
 }
 
+/// The worker that has a source's flow.
+pub(super) fn owner(site: &Site, source: u32) -> usize {
+    site.owners.ipv4(source.into(), destination(source).into())
+}
+
 /// Two ports and `packets` packets that go round: front and back.
 pub(super) fn source(packets: usize, clients: Option<&Clients>) -> Result<Source, String> {
     let source = Source::ring(packets, |n, frame| write(known(n as u32), frame))?;
@@ -155,12 +160,27 @@ fn put(source: u32, base: u32, link: &[u8; IP], frame: &mut [u8]) {
 /// clock, [`Pace`] says how many.
 pub(super) struct Back {
     port: Box<dyn Port>,
-    messages: Vec<Vec<u8>>,
+    messages: Vec<Message>,
     next: usize,
     pace: Arc<Pace>,
     /// Up to when decisions have come.
     came: u64,
-    sent: Arc<AtomicU64>,
+    sent: Arc<Sent>,
+}
+
+/// What the Grantor sends.
+pub(super) struct Message {
+    pub frame: Vec<u8>,
+    /// Of its decisions so many are for flows of the worker that hears them.
+    pub own: u64,
+}
+
+/// What has come in at a back.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub messages: AtomicU64,
+    /// Decisions for flows of the worker itself.
+    pub own: AtomicU64,
 }
 
 /// Decisions, at the back of each worker.
@@ -170,17 +190,20 @@ pub(super) struct Pace {
     pub per_s: AtomicU64,
     /// How many have reached a table.
     pub done: AtomicU64,
+    /// How many of those another worker had heard: less than none where more of a worker's own
+    /// wait than before.
+    pub handed: AtomicI64,
 }
 
 impl Back {
     /// Around `port`; `messages` have [`IN_ONE`] decisions each.
-    pub fn new(port: Box<dyn Port>, messages: Vec<Vec<u8>>, pace: &Arc<Pace>) -> Back {
+    pub fn new(port: Box<dyn Port>, messages: Vec<Message>, pace: &Arc<Pace>) -> Back {
         let (pace, sent) = (pace.clone(), Arc::default());
         Back { port, messages, next: 0, pace, came: clock::now(), sent }
     }
 
-    /// Messages that came in.
-    pub fn sent(&self) -> Arc<AtomicU64> {
+    /// What came in.
+    pub fn sent(&self) -> Arc<Sent> {
         self.sent.clone()
     }
 }
@@ -195,7 +218,7 @@ impl Port for Back {
             self.came = now;
             return 0;
         }
-        let (second, mut n) = (clock::hz(), 0);
+        let (second, mut n, mut own) = (clock::hz(), 0, 0);
         let one = second * IN_ONE as u64 / per_s;
         // What was missed is lost: a worker that had no core gets no more for it than it would
         // in the processor time that is counted.
@@ -203,11 +226,15 @@ impl Port for Back {
         while self.came + one <= now && n < MOST {
             let Some(mut packet) = self.port.allocate() else { break };
             self.next = (self.next + 1) % self.messages.len();
-            packet.fill(&self.messages[self.next]);
+            let message = &self.messages[self.next];
+            packet.fill(&message.frame);
             burst.push(packet);
-            (self.came, n) = (self.came + one, n + 1);
+            (self.came, n, own) = (self.came + one, n + 1, own + message.own);
         }
-        self.sent.store(self.sent.load(Ordering::Relaxed) + n as u64, Ordering::Relaxed);
+        // Nobody else writes them.
+        let add = |to: &AtomicU64, n| to.store(to.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        add(&self.sent.messages, n as u64);
+        add(&self.sent.own, own);
         n
     }
 
@@ -219,9 +246,15 @@ impl Port for Back {
     }
 }
 
-/// Messages of the Grantor that decide `verdict` for `flows`, as frames at the back.
-pub(super) fn messages(flows: &[u32], verdict: Verdict) -> Result<Vec<Vec<u8>>, String> {
+/// Messages of the Grantor that decide `verdict` for `flows`, as frames at the back of the worker
+/// whose flows `is_own` names.
+pub(super) fn messages(
+    flows: &[u32],
+    verdict: Verdict,
+    is_own: impl Fn(u32) -> bool,
+) -> Result<Vec<Message>, String> {
     let message = |flows: &[u32]| {
+        let own = flows.iter().filter(|&&source| is_own(source)).count() as u64;
         let said = |error: wire::Error| error.to_string();
         let mut buffer = [0; 1500];
         let (from, to) = (GRANTOR.into(), BACK.into());
@@ -230,7 +263,7 @@ pub(super) fn messages(flows: &[u32], verdict: Verdict) -> Result<Vec<Vec<u8>>, 
             let flow = Flow::V4 { src: source.into(), dst: destination(source).into() };
             writer.push(&Decision { flow, verdict }).map_err(said)?;
         }
-        Ok([&MAC[..], &OTHER, &[8, 0], writer.finish()].concat())
+        Ok(Message { frame: [&MAC[..], &OTHER, &[8, 0], writer.finish()].concat(), own })
     };
     flows.chunks_exact(IN_ONE).map(message).collect()
 }

@@ -141,6 +141,7 @@ fn way(context: &Context) -> Result<Vec<Row>, String> {
         places: 2 << bits,
         granted: flows.clone(),
         declined: Arc::new([]),
+        decisions: Arc::new([]),
         clients: Clients::only(flows),
         packets: PACKETS,
     };

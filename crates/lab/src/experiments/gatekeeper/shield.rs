@@ -111,8 +111,8 @@ impl Kind {
             |from: u32, bits: u32| (from..from + (1 << bits)).map(known).collect::<Arc<[u32]>>();
         let none: Arc<[u32]> = Arc::new([]);
         let (granted, declined, clients) = match self {
-            Kind::Flood | Kind::Asked => (none.clone(), none, Clients::strangers()),
-            Kind::Granted => (flows(0, bits - 1), none, Clients::only(flows(0, bits - 1))),
+            Kind::Flood | Kind::Asked => (none.clone(), none.clone(), Clients::strangers()),
+            Kind::Granted => (flows(0, bits - 1), none.clone(), Clients::only(flows(0, bits - 1))),
             Kind::Mixed => {
                 let (granted, declined) = (flows(0, bits - 2), flows(1 << bits, bits - 2));
                 let both = granted.iter().zip(&*declined).flat_map(|(a, b)| [*a, *b]);
@@ -120,7 +120,8 @@ impl Kind {
                 (granted, declined, clients)
             }
         };
-        Load { places: 1 << bits, granted, declined, clients, packets: PACKETS }
+        let (places, decisions) = (1 << bits, none);
+        Load { places, granted, declined, decisions, clients, packets: PACKETS }
     }
 }
 

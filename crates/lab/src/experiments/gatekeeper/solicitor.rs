@@ -60,7 +60,8 @@ fn measure(context: &Context) -> Result<Vec<Row>, String> {
     let load = Load {
         places: context.pick(1 << 20, 1 << 16),
         granted: none.clone(),
-        declined: none,
+        declined: none.clone(),
+        decisions: none,
         clients: Clients::strangers(),
         packets: 16_000,
     };

@@ -36,6 +36,10 @@ impl Experiment for Fig46 {
         &CARD
     }
 
+    fn takes_engine(&self, _: &Context, name: &str) -> bool {
+        name.parse().is_ok_and(|choice: Choice| engine(&choice.name).is_some())
+    }
+
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
         CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
     }

@@ -39,6 +39,10 @@ impl Experiment for Contended {
         true
     }
 
+    fn takes_engine(&self, _: &Context, engine: &str) -> bool {
+        contestants::is_of_prefixes(engine)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         context.two_cores(CARD.name, "the antagonist has one of its own")?;
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");

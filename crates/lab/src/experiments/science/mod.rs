@@ -8,3 +8,4 @@ experiments! {
 }
 
 mod antagonist;
+mod stations;

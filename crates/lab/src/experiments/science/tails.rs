@@ -39,6 +39,10 @@ impl Experiment for Tails {
         true
     }
 
+    fn takes_engine(&self, _: &Context, engine: &str) -> bool {
+        contestants::is_of_prefixes(engine)
+    }
+
     fn takes_updates(&self) -> bool {
         true
     }

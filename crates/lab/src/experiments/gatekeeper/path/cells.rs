@@ -14,7 +14,7 @@ use lookup::{Hop, Prefix};
 use super::super::super::router::{Bed as Router, Faults, Shuttle, Source, Tables};
 use super::super::bed::{Bed, Load};
 use super::super::full::Lines;
-use super::super::generator::{Clients, PERIOD, Pace, destination, known, source};
+use super::super::generator::{Clients, PERIOD, Pace, known, owner, source};
 use super::super::site::{Rings, Site};
 use crate::crew::{Crew, Maker};
 use crate::data::Traffic;
@@ -70,8 +70,8 @@ impl Cell {
         let flows = |from: u32, bits: u32| (from..from + (1 << bits)).map(known);
         let all = |bits| flows(0, bits).collect::<Arc<[u32]>>();
         let load = |places, granted: &Arc<[u32]>, declined: &Arc<[u32]>, clients| {
-            let (granted, declined) = (granted.clone(), declined.clone());
-            Load { places, granted, declined, clients, packets: PACKETS }
+            let (granted, declined, decisions) = (granted.clone(), declined.clone(), none.clone());
+            Load { places, granted, declined, decisions, clients, packets: PACKETS }
         };
         match self {
             // So many requests as one worker sees while they live do not fill it: decisions
@@ -214,7 +214,7 @@ fn workers(context: &Context, requests: bool) -> Result<Vec<Row>, String> {
 }
 
 /// Two workers that forward granted packets, while decisions come to the back of either for
-/// the flows of both.
+/// the flows of both: each hands on what is the other's.
 fn decisions(context: &Context) -> Result<Vec<Row>, String> {
     let row = labels(Cell::Decisions, COST);
     if clock::cores().len() < 2 {
@@ -225,14 +225,15 @@ fn decisions(context: &Context) -> Result<Vec<Row>, String> {
     let timings = thread::scope(|scope| {
         let maker = |(number, rings): (usize, Rings)| -> Maker<'_> {
             let (site, pace, load) = (&site, pace.clone(), load.clone());
-            // Each worker's packets are of flows that are its own; decisions come of all.
-            let owned = load.granted.iter().copied().filter(move |&source| {
-                let to = destination(source);
-                site.owners.ipv4(source.into(), to.into()) == number
-            });
+            // Each worker's packets are of flows that are its own; decisions come for all, and
+            // not for the same ones to both at the same time.
+            let mut decisions = load.granted.to_vec();
+            decisions.rotate_left(load.granted.len() / 2 * number);
+            let owned =
+                load.granted.iter().copied().filter(|&source| owner(site, source) == number);
             let owned: Arc<[u32]> = owned.collect();
             let clients = Clients::only(owned.clone());
-            let load = Load { granted: owned, clients, ..load };
+            let load = Load { granted: owned, decisions: decisions.into(), clients, ..load };
             Box::new(move || Box::new(said(Bed::new(site, (number, rings), load, &pace))))
         };
         let makers = Site::rings(2).into_iter().enumerate().map(maker).collect();
@@ -248,9 +249,12 @@ fn decisions(context: &Context) -> Result<Vec<Row>, String> {
         return Err("decisions: packets met other verdicts".into());
     }
     let cost = pace::cost_of(&timings).ok_or("no slices")?;
-    let done = timings[1].figures.first().map_or_else(Figure::default, |(_, done)| *done);
+    let [done, handed] = [PER_S, HANDED].map(|name| {
+        let figure = timings[1].figures.iter().find(|(of, _)| of == name);
+        figure.map_or_else(Figure::default, |(_, figure)| *figure)
+    });
     let row = row.with("loss_percent", cost.0).with("noise_percent", cost.1);
-    Ok(vec![row.with("decisions_per_s", done)])
+    Ok(vec![row.with("decisions_per_s", done).with(HANDED, handed)])
 }
 
 /// Says why there is no bed: its slices have no checksum then.
@@ -277,11 +281,16 @@ struct Paced<'s> {
 impl Work for Paced<'_> {
     fn slice(&mut self, target: Duration) -> Sample {
         self.pace.done.store(0, Ordering::Relaxed);
+        self.pace.handed.store(0, Ordering::Relaxed);
         self.pace.per_s.store(self.wanted, Ordering::Relaxed);
         let mut sample = self.crew.borrow_mut().slice(target);
         self.pace.per_s.store(0, Ordering::Relaxed);
         let done = self.pace.done.load(Ordering::Relaxed);
-        sample.figures = vec![("per_s".into(), done as f64 / sample.time.as_secs_f64())];
+        let handed = self.pace.handed.load(Ordering::Relaxed) as f64;
+        sample.figures = vec![
+            (PER_S.into(), done as f64 / sample.time.as_secs_f64()),
+            (HANDED.into(), handed * 100.0 / done.max(1) as f64),
+        ];
         sample
     }
 }
@@ -336,6 +345,11 @@ pub(super) const LINES: &str = "its lines alone";
 pub(super) const ONE: &str = "one worker";
 pub(super) const TWO: &str = "two workers";
 pub(super) const COST: &str = "decisions";
+
+/// Decisions that reached a table: so many a second, and so many percent of them from the other
+/// worker, which had heard them.
+const PER_S: &str = "per_s";
+pub(super) const HANDED: &str = "handed_over_percent";
 
 /// Packets that go round.
 pub(in crate::experiments) const PACKETS: usize = 16_000;

@@ -1,6 +1,6 @@
 //! What the rows say of the goals.
 
-use super::cells::{COST, GATEKEEPER, LINES, ONE, PORTS, ROUTER, TESTPMD, TWO};
+use super::cells::{COST, GATEKEEPER, HANDED, LINES, ONE, PORTS, ROUTER, TESTPMD, TWO};
 use crate::record::short;
 use crate::{Row, Verdict};
 
@@ -42,12 +42,14 @@ pub(super) fn mixed(rows: &[Row]) -> Vec<Verdict> {
         ("1,000,000 decisions/s on two workers cost granted flows −5 to 5 %", "loss_percent"),
         ("two slices without decisions differ by as much", "noise_percent"),
         ("decisions a second are 950,000 to 1,100,000", "decisions_per_s"),
+        ("one worker hands the other 40 to 60 % of the decisions", HANDED),
     ];
     let verdict = |(claim, name): (&str, &str)| match cost(name) {
         None => Verdict::open(claim, "not measured here"),
         Some(heard) if name == "decisions_per_s" => {
             Verdict::between(claim, heard, (950_000.0, 1_100_000.0), "decisions/s")
         }
+        Some(share) if name == HANDED => Verdict::between(claim, share, (40.0, 60.0), "%"),
         Some(loss) if name == "loss_percent" => Verdict::between(claim, loss, (-5.0, 5.0), "%"),
         Some(noise) => Verdict::open(claim, format!("{} %", short(noise))),
     };
@@ -123,12 +125,12 @@ mod tests {
             held(super::granted(&[of("2^16"), of("2^20")]))[..2].to_vec()
         };
         assert_eq!(granted(200.0), [Some(false), Some(true)]);
-        let mixed = |loss: f64, heard: f64| {
-            let cost =
-                row("granted", "2^20", COST, "loss_percent", loss).with("decisions_per_s", heard);
-            held(super::mixed(&[cost]))
+        let mixed = |loss: f64, heard: f64, handed: f64| {
+            let cost = row("granted", "2^20", COST, "loss_percent", loss);
+            held(super::mixed(&[cost.with("decisions_per_s", heard).with(HANDED, handed)]))
         };
-        assert_eq!(mixed(2.0, 1_000_000.0), [None, Some(true), None, Some(true)]);
-        assert_eq!(mixed(6.0, 100_000.0), [None, Some(false), None, Some(false)]);
+        let all = |holds| [None, Some(holds), None, Some(holds), Some(holds)];
+        assert_eq!(mixed(2.0, 1_000_000.0, 50.0), all(true));
+        assert_eq!(mixed(6.0, 100_000.0, 0.0), all(false));
     }
 }
