@@ -17,6 +17,7 @@ use super::times::{MAX_BASE, Times};
 mod by_protection;
 mod decisions;
 mod direct;
+mod filters;
 mod full;
 mod hours;
 mod leaks;
