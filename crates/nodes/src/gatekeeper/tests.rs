@@ -21,6 +21,7 @@ mod filters;
 mod full;
 mod hours;
 mod leaks;
+mod links;
 mod listing;
 mod model;
 mod pair;
