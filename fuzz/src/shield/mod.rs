@@ -23,7 +23,8 @@
 //! ```
 //!
 //! Bytes that begin with [`HERE`] are what happens to one that is Gatekeeper and Grantor in one
-//! graph. What left at the back of that left as it came. The stock programs are loaded in both.
+//! graph. What left at the back of that left as it came, and was no IP in IP, whichever way a
+//! program named. The stock programs are loaded in both.
 
 pub mod seeds;
 mod site;
@@ -253,10 +254,12 @@ impl World {
             let v4 = frame[12..14] == [8, 0] && frame[30..32] == [10, 20];
             let shadow = self.in_shadow && v4;
             let v6 = frame[12..14] == [0x86, 0xdd] && covered(&frame);
+            let protocol = if frame[12..14] == [8, 0] { frame[23] } else { frame[20] };
+            let is_nested = [4, 41].contains(&protocol);
             let by_program = self.counters.decisions.all.by_program.get() > 0;
             let straight = by_program && (v4 || v6) && dscp(&frame) == 1;
             let right = match self.here {
-                Some(_) => (v4 || v6 || bypass) && !outer,
+                Some(_) => (v4 || v6 || bypass) && !outer && !(is_nested && !bypass && !shadow),
                 None => outer || bypass || shadow || straight,
             };
             self.straight += u64::from(self.here.is_none() && !outer && straight);
