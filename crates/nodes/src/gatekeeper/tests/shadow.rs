@@ -129,7 +129,7 @@ fn recording() -> Vec<Recorded> {
         for frame in frames.chain(odd(step)) {
             let n = all.len();
             // 0.5 to 32 ms; now and then more, so that those who waited are more patient.
-            let pause = if n % 150 == 149 { 3 * SECOND / 2 << (n / 150 % 3) } else { 0 };
+            let pause = if n % 150 == 149 { (3 * SECOND / 2) << (n / 150 % 3) } else { 0 };
             all.push((frame, (500_000 << (n % 7)) + pause));
         }
     }
