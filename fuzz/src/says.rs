@@ -52,7 +52,9 @@ impl Asker for Policy {
         let how = state.how & 15;
         let n = if how == 0 { 0 } else { most.min(state.asked.len()) };
         for (id, matter) in state.asked.drain(..n) {
-            let by_program = ggu::Verdict::Program { expire_s: 7, index: 1, cookie: [how; 64] };
+            // Of 1, 6 and 11: nothing passes; as grantedv2 says, as web says.
+            let index = 1 + how / 5;
+            let by_program = ggu::Verdict::Program { expire_s: 7, index, cookie: [how; 64] };
             let granted = ggu::Verdict::Granted {
                 rate_kib: 7,
                 expire_s: 7,

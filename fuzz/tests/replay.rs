@@ -164,6 +164,7 @@ const SHIELD: &[&str] = &[
     "granted",
     "declined",
     "shadow passed",
+    "straight on",
     "decided: granted",
     "decided: declined",
     "decided: by program",

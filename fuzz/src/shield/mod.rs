@@ -4,8 +4,8 @@
 //!
 //! - the accounting law holds, and no packet is lost to the pool
 //! - nothing from the front that is protected, bypassed or dropped was punted
-//! - what left at the back is in an outer header to a Grantor, or on the way of a bypass; of
-//!   what is dropped nothing left
+//! - what left at the back is in an outer header to a Grantor, on the way of a bypass, or sent
+//!   straight on by a program; of what is dropped nothing left
 //! - what left at the front is an ICMP error, of a rate
 //!
 //! ```text
@@ -23,13 +23,14 @@
 //! ```
 //!
 //! Bytes that begin with [`HERE`] are what happens to one that is Gatekeeper and Grantor in one
-//! graph. What left at the back of that left as it came.
+//! graph. What left at the back of that left as it came, and was no IP in IP, whichever way a
+//! program named. The stock programs are loaded in both.
 
 pub mod seeds;
 mod site;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use graph::ring::{frames, spsc};
 use graph::{Counter, Job, Progress, clock};
@@ -48,6 +49,8 @@ use nodes::gatekeeper::{ENTRY, Here, Parts, add};
 use nodes::grantor::{self, settings as granting};
 use nodes::switch::Bridging;
 use nodes::{router, switch};
+use policy::bpf::stock::STOCK;
+use policy::bpf::{Clock, load};
 use tables::event::NeighbourState;
 use tables::{Control, VrfId};
 use wire::build::Frame;
@@ -99,6 +102,8 @@ struct World {
     here: Option<(Policy, Arc<granting::Counters>)>,
     /// The IPv4 protection is one of a shadow.
     in_shadow: bool,
+    /// Frames that a program has sent straight on.
+    straight: u64,
 }
 
 impl World {
@@ -120,7 +125,7 @@ impl World {
             flows: Some(Flows::new(table, false)),
             heard: vec![heard, made],
             hears: vec![hears],
-            programs: Arc::new(Published::new(&domain, Programs::default())),
+            programs: Arc::new(Published::new(&domain, PROGRAMS.clone())),
             capacity: 8,
             member: Channel::new(10_000_000, 1, clock::now()).member(0),
             here: is_here.then(|| Here { member, hears: vec![makes] }),
@@ -143,7 +148,7 @@ impl World {
             let assembly = grantor::add(assembly, grants, Some("ip4_special"));
             router::tunnels(assembly, (false, true), grantor::ENTRY)
         });
-        World { worker, control, settings, counters, here, in_shadow: false }
+        World { worker, control, settings, counters, here, in_shadow: false, straight: 0 }
     }
 
     fn does(&mut self, code: u8, arguments: &[u8]) {
@@ -249,10 +254,15 @@ impl World {
             let v4 = frame[12..14] == [8, 0] && frame[30..32] == [10, 20];
             let shadow = self.in_shadow && v4;
             let v6 = frame[12..14] == [0x86, 0xdd] && covered(&frame);
+            let protocol = if frame[12..14] == [8, 0] { frame[23] } else { frame[20] };
+            let is_nested = [4, 41].contains(&protocol);
+            let by_program = self.counters.decisions.all.by_program.get() > 0;
+            let straight = by_program && (v4 || v6) && dscp(&frame) == 1;
             let right = match self.here {
-                Some(_) => (v4 || v6 || bypass) && !outer,
-                None => outer || bypass || shadow,
+                Some(_) => (v4 || v6 || bypass) && !outer && !(is_nested && !bypass && !shadow),
+                None => outer || bypass || shadow || straight,
             };
+            self.straight += u64::from(self.here.is_none() && !outer && straight);
             assert!(from_front && right, "left: {frame:x?}");
         }
         for frame in self.worker.peers[0].take() {
@@ -280,6 +290,8 @@ impl World {
             ("not its Grantor", &decisions.all.not_its_grantor),
             ("shadow passed", &shadows.passed),
         ];
+        let straight = Counter::default();
+        straight.add(self.straight);
         let here = self.here.iter().flat_map(|(_, of)| {
             [
                 ("here: asked", &of.asked),
@@ -293,7 +305,8 @@ impl World {
                 ("here: whole", &of.whole),
             ]
         });
-        let counts: Vec<_> = counts.into_iter().chain(here).collect();
+        let straight = [("straight on", &straight)];
+        let counts: Vec<_> = counts.into_iter().chain(here).chain(straight).collect();
         let (received, reached) = self.worker.end(&counts);
         assert!(asked <= received, "verdicts on more than came");
         reached
@@ -305,9 +318,29 @@ const HERE: u8 = 15;
 /// Decisions of its policy, at most.
 const DECISIONS_PER_S: u64 = 1_000_000;
 
+/// The stock programs, at the clock's first rate.
+static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| {
+    let hz = clock::hz();
+    let clock = Clock { cycles_per_sec: hz, cycles_per_ms: hz / 1_000 };
+    let mut programs = Programs::default();
+    for stock in STOCK {
+        let program = load(stock.object, clock).expect("it passes its check");
+        programs.set(stock.index, Some(Arc::new(program)));
+    }
+    programs
+});
+
 /// A frame to this machine with whatever is behind the addresses.
 fn framed(to: [u8; 6], rest: &[u8]) -> Vec<u8> {
     [&to[..], &PEER, rest].concat()
+}
+
+/// In its IP header.
+fn dscp(frame: &[u8]) -> u8 {
+    match frame[14] >> 4 {
+        4 => frame[15] >> 2,
+        _ => (frame[14] & 15) << 2 | frame[15] >> 6,
+    }
 }
 
 /// Whether its destination is in what the shield has.

@@ -21,6 +21,20 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
         &[0, 0, 0, 60, 0, 0, 0, 1, 1, 2, 3, 4],
     ]
     .concat();
+    // By grantedv2, straight on; by web; by the first with little; by tcp-services, for two ports.
+    let rate = |kib: u8, direct| {
+        [kib, 0, 0, 0, kib, 0, 0, 0, 255, 255, 255, 0, 0, 0, 0, 0, direct, 0, 0, 0]
+    };
+    let of = |host: u8, index: u8, cookie: &[u8]| {
+        let words = (cookie.len() / 4) as u8;
+        let flow = [4, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, host];
+        [&header[..], &flow, &[0, 0, 0, 60, index, 0, 0, words], cookie].concat()
+    };
+    let ports = [&[9, 0, 0, 0, 255, 255, 0, 0, 1, 0, 0, 2, 53, 0, 80, 0][..], &[0; 20]].concat();
+    let programs = [of(6, 2, &rate(255, 1)), of(12, 3, &rate(9, 0)), of(18, 2, &rate(1, 1))]
+        .map(|decision| message(&decision))
+        .concat();
+    let services = message(&of(6, 4, &ports));
     let bad = [&granted[..], &[9, 0, 0, 0]].concat();
     let asks: Vec<u8> = (0..6).flat_map(|host| packet(7, 6 * host, 64, 0, 40)).collect();
     let kinds: Vec<u8> = (0..8)
@@ -35,6 +49,7 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
     // It has options, and no protection has its destination.
     let elsewhere = packet(7, 5, 64, 3, 40);
     let granted = message(&granted);
+    let tcp = [raw4([198, 51, 100, 7], 6), raw4([198, 51, 100, 7], 1)].concat();
     let all = [
         ("asks", asks.clone()),
         ("granted", [&asks[..], &granted, &asks, &[4, 0], &asks, &[4, 1], &asks].concat()),
@@ -91,7 +106,13 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
         ("here_ways", [vec![4, 0], says(0xf3), vec![4, 1], says(0xf3), vec![7, 2]].concat()),
     ];
     let here = here.map(|(name, bytes)| (name, [&[super::HERE][..], &bytes].concat()));
-    let all = all.into_iter().chain(here);
+    let straight = [&[super::HERE][..], &says(0xf6), &both, &says(0xfb), &both].concat();
+    let of_programs: [_; OF_PROGRAMS] = [
+        ("programs", [&programs[..], &asks, &kinds, &asks, &tcp, &full, &[8, 33], &tcp].concat()),
+        ("services", [&services[..], &asks, &tcp, &kinds].concat()),
+        ("here_straight", straight),
+    ];
+    let all = all.into_iter().chain(here).chain(of_programs);
     all.map(|(name, bytes)| ("shield", name.to_owned(), bytes)).collect()
 }
 
@@ -114,15 +135,21 @@ fn raw6(next: u8) -> Vec<u8> {
     [&[1, 50, 0x86, 0xdd][..], &header, &[17, 1, 0, 0, 0, 0, 0, 0]].concat()
 }
 
+/// The last of the pieces.
+const OF_PROGRAMS: usize = 3;
+
 /// The same, and random ones.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    let some = (0..8).map(|n| ("shield", format!("random_{n:02}"), random(n, 30)));
+    let some = (0..12).map(|n| ("shield", format!("random_{n:02}"), random(n, 30)));
     pieces().into_iter().chain(some).collect()
 }
 
-/// A random input of so many pieces, those of the seeds, of which some bytes are others.
+/// A random input of so many pieces, those of the seeds, of which some bytes are others. The first
+/// eight have none of programs: they stay what they are, for what they alone reach.
 pub fn random(seed: u64, n: usize) -> Vec<u8> {
-    let mixed = mixed(&pieces(), seed, n, &[8, 4, 9]);
+    let pieces = pieces();
+    let known = pieces.len() - if seed < 8 { OF_PROGRAMS } else { 0 };
+    let mixed = mixed(&pieces[..known], seed, n, &[8, 4, 9]);
     if seed % 2 == 1 { [&[super::HERE][..], &mixed].concat() } else { mixed }
 }
 

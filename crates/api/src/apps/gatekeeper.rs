@@ -323,8 +323,8 @@ pub struct Requests {
     pub room: u64,
 }
 
-/// Packets and bytes, by verdict. Bytes of requests are those of frames as they would leave,
-/// of the others those of frames as they came.
+/// Packets and bytes, by verdict. Bytes of requests, and of what a program grants, are those of
+/// frames as they would leave, of the others those of frames as they came.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Verdicts {

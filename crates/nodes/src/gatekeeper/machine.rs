@@ -54,6 +54,8 @@ pub struct Step {
     pub verdict: Verdict,
     /// The flow was a decided one and is a request now: its page goes back.
     pub fell_back: bool,
+    /// The flow's state is a program, which has said so.
+    pub by_program: bool,
 }
 
 /// Why a decision is none.
@@ -135,17 +137,19 @@ impl Machine<'_> {
     pub fn packet(&self, flow: &mut Flow<'_>, arrival: &Arrival<'_>) -> Step {
         let kind = Kind::of(flow.state);
         if kind == Kind::Request {
-            return Step {
-                verdict: Verdict::Request(self.request(flow, arrival.now)),
-                fell_back: false,
-            };
+            let verdict = Verdict::Request(self.request(flow, arrival.now));
+            return Step { verdict, fell_back: false, by_program: false };
         }
         match self.decided(kind, flow, arrival) {
-            Some(verdict) => Step { verdict, fell_back: false },
+            Some(verdict) => {
+                let by_program = matches!(kind, Kind::Program(_));
+                Step { verdict, fell_back: false, by_program }
+            }
             None => {
                 state::set_request(flow.state, Request::new(arrival.now));
                 *flow.expires = Request::first_end(self.times, arrival.now);
-                Step { verdict: Verdict::Request(self.request(flow, arrival.now)), fell_back: true }
+                let verdict = Verdict::Request(self.request(flow, arrival.now));
+                Step { verdict, fell_back: true, by_program: false }
             }
         }
     }

@@ -69,8 +69,8 @@ pub const ERRORS_PER_S: u32 = 1_000;
 pub const SHADOW: u32 = 1;
 
 /// Packets and bytes of one protection, or of all: what became of them, or, where they are
-/// those of a shadow, what would have. Bytes are of frames: of requests with
-/// the outer header, of the others as they came.
+/// those of a shadow, what would have. Bytes are of frames: of requests, and of what a program
+/// grants, with the outer header that they get, of the others as they came.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 #[allow(missing_docs)]

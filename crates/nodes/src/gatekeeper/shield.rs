@@ -16,8 +16,8 @@
 //! One node for both families: a worker has one table. It sweeps the table by time, and
 //! takes decisions from the rings of the workers that receive them. No packet goes from here
 //! to the kernel. Granted packets of a protection that this machine decides
-//! ([`tables::LOCAL`]) pass `asked_here`, which checks them as a Grantor would and does not
-//! change them.
+//! ([`tables::LOCAL`]), those that a program sends straight on too, pass `asked_here`, which checks
+//! them as a Grantor would and does not change them.
 //!
 //! We differ: all packets of a poll have one arrival time, but a request behind another one of its
 //! flow has its own; the deployed Gatekeeper reads the clock for each.
@@ -38,7 +38,7 @@ use wire::{ipv4, ipv6};
 
 use super::flows::{Entries, Flows, Heard, Named, Usual, key_of};
 use super::lanes::{Asked, Faulty};
-use super::machine::Verdict;
+use super::machine::{Step, Verdict};
 use super::mix::Mix;
 use super::outer::Ways;
 use super::programs::Programs;
@@ -253,8 +253,8 @@ impl Node for Shield {
                     true => entries.usual(k, named, now, len),
                     false => Usual::No,
                 };
-                let dscp = match usual {
-                    Usual::Send(dscp) => dscp,
+                let (dscp, counted) = match usual {
+                    Usual::Send(dscp) => (dscp, len),
                     Usual::Over => {
                         sender.decline(v, i, len, Why::OverBudget);
                         continue;
@@ -268,15 +268,15 @@ impl Node for Shield {
                         continue;
                     }
                     Usual::No => {
-                        let verdict = judge(v, i, (k, named), now, entries);
-                        let verdict = verdict.or(unbacked.then_some(LEAST));
-                        match sender.carry_out(v, i, &keys[k % VECTOR], verdict) {
-                            Some(dscp) => dscp,
+                        let step = judge(v, i, (k, named), now, entries);
+                        let step = step.or(unbacked.then_some(LEAST));
+                        match sender.carry_out(v, i, &keys[k % VECTOR], step) {
+                            Some(sent) => sent,
                             None => continue,
                         }
                     }
                 };
-                sender.grant(v, i, len);
+                sender.grant(v, i, counted);
                 // No more than packets so far.
                 granted[sending % VECTOR] = Granted { i: i as u8, k: k as u8, dscp };
                 sending += 1;
@@ -397,8 +397,8 @@ fn pass(v: &mut View<'_, Shield>, i: usize) {
     }
 }
 
-/// The verdict on packet `i`, the `k`th of the batch, whatever its flow is; `None`: the flow has
-/// no place.
+/// What is to be done with packet `i`, the `k`th of the batch, whatever its flow is; `None`: the
+/// flow has no place.
 #[inline(never)]
 fn judge(
     v: &View<'_, Shield>,
@@ -406,17 +406,18 @@ fn judge(
     (k, named): (usize, Named),
     now: u64,
     entries: &mut Entries<'_>,
-) -> Option<Verdict> {
+) -> Option<Step> {
     let (link, packet) = v.parts(i);
     // In the poll of the request before it: the time between them is the flow's patience.
     let now = if entries.asked_since(k, now) { v.time() } else { now };
     let arrival = Arrival { now, len: v.frame_len(i).into(), link, packet };
-    entries.packet(k, named.set(), &arrival).map(|step| step.verdict)
+    entries.packet(k, named.set(), &arrival)
 }
 
 const _: () = assert!(<Why as graph::Label>::NAMES.len() == SHIELD_DROPS);
 
 /// What becomes of a packet whose flow has no place, where it is not dropped.
-const LEAST: Verdict = Verdict::Request(LOWEST_DSCP);
+const LEAST: Step =
+    Step { verdict: Verdict::Request(LOWEST_DSCP), fell_back: false, by_program: false };
 /// Packets between the one whose verdict is reached and the one whose descriptor is asked for.
 const AHEAD: usize = 16;

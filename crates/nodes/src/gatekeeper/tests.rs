@@ -16,9 +16,12 @@ use super::times::{MAX_BASE, Times};
 
 mod by_protection;
 mod decisions;
+mod direct;
+mod filters;
 mod full;
 mod hours;
 mod leaks;
+mod links;
 mod listing;
 mod model;
 mod pair;
@@ -77,7 +80,7 @@ impl Entry {
     /// A packet of so many bytes; a page that is not needed any more goes back.
     fn packet(&mut self, machine: &Machine<'_>, now: u64, len: u32) -> Verdict {
         let arrival = Arrival { now, len, link: &[], packet: &[] };
-        let Step { verdict, fell_back } = machine.packet(&mut self.flow(), &arrival);
+        let Step { verdict, fell_back, .. } = machine.packet(&mut self.flow(), &arrival);
         if fell_back {
             self.page = None;
         }

@@ -11,7 +11,7 @@ use super::{Shield, To, Why, pass};
 use crate::gatekeeper::fault::{Fault, Kind as Trouble, may_not_be_fragmented};
 use crate::gatekeeper::flows::Named;
 use crate::gatekeeper::lanes::{Asked, Faulty, Request};
-use crate::gatekeeper::machine::Verdict;
+use crate::gatekeeper::machine::{Step, Verdict};
 use crate::gatekeeper::mix::Mix;
 use crate::gatekeeper::outer::{Out, Unfit, Way, Ways, packet_len};
 use crate::gatekeeper::rule::GRANTED;
@@ -119,8 +119,7 @@ impl<'g> Sender<'g> {
         v.drop(i, why);
     }
 
-    /// A packet of a flow that has a budget, in a frame of `len` bytes: it is to be
-    /// [sent](Sender::send).
+    /// A packet that is granted, counted with `len` bytes: it is to be [sent](Sender::send).
     #[inline(always)]
     pub(super) fn grant(&mut self, v: &View<'_, Shield>, i: usize, len: u32) {
         self.tally.add(Fate::Granted, len);
@@ -189,27 +188,27 @@ impl<'g> Sender<'g> {
         }
     }
 
-    /// Any verdict; `None`: the flow has no place. Gives the DSCP of a packet that is to be sent
-    /// with others, as [`Sender::grant`] has it.
+    /// Any verdict; `None`: the flow has no place. Of a packet that is to be sent with others, it
+    /// gives the DSCP, and the bytes that [`Sender::grant`] counts.
     #[inline(never)]
     pub(super) fn carry_out(
         &mut self,
         v: &mut View<'_, Shield>,
         i: usize,
         key: &FlowKey,
-        verdict: Option<Verdict>,
-    ) -> Option<u8> {
+        step: Option<Step>,
+    ) -> Option<(u8, u32)> {
         if self.protection.is_none() {
             v.drop(i, Why::Changed);
             return None;
         }
         if !self.is_plain {
-            self.show(v, i, key, verdict);
+            self.show(v, i, key, step);
             return None;
         }
-        let len = v.frame_len(i).into();
-        let (fate, why) = match verdict {
-            Some(Verdict::Granted(dscp)) => return Some(dscp),
+        let len = u32::from(v.frame_len(i));
+        let (fate, why) = match step.map(|step| step.verdict) {
+            Some(Verdict::Granted(dscp)) => return Some((dscp, len + self.granted(key, step))),
             Some(Verdict::Request(dscp)) => {
                 self.ask(v, i, key, (len, dscp));
                 return None;
@@ -231,13 +230,19 @@ impl<'g> Sender<'g> {
         None
     }
 
+    /// Bytes that are counted besides the frame's own of a granted packet that is to be
+    /// encapsulated: of a program those in front, of what is built in none.
+    fn granted(&self, key: &FlowKey, step: Option<Step>) -> u32 {
+        if step.is_some_and(|step| step.by_program) { self.outer(key) } else { 0 }
+    }
+
     /// A packet that goes to its destination, as it is.
     fn direct(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey) {
         self.tally.add(Fate::Granted, v.frame_len(i).into());
         if self.is_here {
-            // No policy would have seen what a program sends straight on.
-            shorten(v, i);
-            return pass(v, i);
+            // What is granted is looked at there, whichever way a program names.
+            v.set(Asked, i, Request::new(self.named.set(), GRANTED));
+            return v.leave(i, To::Here);
         }
         let sent = match &mut self.way {
             Some(way) => way.direct(v, i, GRANTED),
@@ -277,16 +282,12 @@ impl<'g> Sender<'g> {
     }
 
     /// A packet of a shadow, which goes on whatever its verdict is.
-    fn show(
-        &mut self,
-        v: &mut View<'_, Shield>,
-        i: usize,
-        key: &FlowKey,
-        verdict: Option<Verdict>,
-    ) {
+    fn show(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey, step: Option<Step>) {
+        let verdict = step.map(|step| step.verdict);
         let (fate, outer) = match verdict {
             Some(Verdict::Request(_)) => (Fate::Request, self.outer(key)),
-            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
+            Some(Verdict::Granted(_)) => (Fate::Granted, self.granted(key, step)),
+            Some(Verdict::Direct) => (Fate::Granted, 0),
             Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
             Some(Verdict::Failed(number)) => {
                 self.counters.program(number).failed.add(1);

@@ -91,13 +91,13 @@ fn each_answer_of_a_program_is_a_verdict() {
             let arrival = Arrival { now: 1, len: 60, link: &[], packet: &[first] };
             machine.packet(&mut entry.flow(), &arrival)
         };
-        let stays = |verdict| Step { verdict, fell_back: false };
+        let stays = |verdict| Step { verdict, fell_back: false, by_program: true };
         assert_eq!(step(0x45), stays(Verdict::Granted(1)));
         assert_eq!(step(0xd1), stays(Verdict::Direct));
         assert_eq!(step(0xee), stays(Verdict::Failed(2)));
-        let fell_back = Step { verdict: Verdict::Request(41), fell_back: true };
+        let fell_back = Step { verdict: Verdict::Request(41), fell_back: true, by_program: false };
         assert_eq!(step(0xbd), fell_back, "not prepared, or not parsed");
-        assert_eq!(step(0xbd), stays(Verdict::Request(41)));
+        assert_eq!(step(0xbd), Step { fell_back: false, ..fell_back });
     });
 }
 

@@ -1,24 +1,30 @@
 //! A shadow reaches the verdicts that a shield does, and lets all pass.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use graph::clock;
+use io::pcap::Reader;
+use policy::bpf::stock::STOCK;
+use policy::bpf::{Clock, load};
 use tables::event::NeighbourState;
 use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::ggu::Verdict as Decision;
+use wire::ggu::{Flow, Verdict as Decision};
+use wire::vlan::Tag;
 
-use super::super::flows::{Heard, key_of};
 use super::super::granted::parameters;
-use super::super::machine::Machine;
 use super::super::programs::Programs;
 use super::super::settings::{Counters, SHADOW, Verdicts};
 use super::super::solicit::Solicit;
 use super::super::times::Times;
+use super::direct::about;
+use super::filters::add_tagged;
 use super::rig::{GRANTOR, Rig, in_v4, neighbour, route};
-use crate::testbed::{P0, P1, PEER, to_p0, udp4};
-use crate::tests::replay::frames_of;
+use super::stock::by_number;
+use crate::testbed::{P0, P1, PEER, to_p0, udp4, udp6};
 
 const SHADOWS: &str = "10.0.2.10";
 const SHADOWS6: &str = "2001:db8:2::10";
@@ -89,9 +95,13 @@ fn verdicts(all: &Verdicts) -> [u64; 8] {
     .map(|count| count.get())
 }
 
+/// A frame, and the nanoseconds after the one before it.
+type Recorded = (Vec<u8>, i64);
+
 /// A recording, each packet of which goes to a host that is protected: those of the examples, those
-/// of the data where there are such, and one of twenty clients, of which every fourth has IPv6.
-fn recording() -> Vec<Vec<u8>> {
+/// of the data where there are such, each with the time stamps of its capture; and one of twenty
+/// clients, of which every fourth has IPv6, with odd packets among them.
+fn recording() -> Vec<Recorded> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
     let mut files = vec![examples.join("web.pcap"), examples.join("dns.pcap")];
     let data = testing::data("pcap").into_iter();
@@ -100,42 +110,109 @@ fn recording() -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for file in files {
         let read = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        let frames = frames_of(&read).unwrap();
-        all.extend(frames.into_iter().take(2_000).filter_map(protected));
+        let (mut reader, mut last) = (Reader::new(&read[..]).unwrap(), None);
+        for _ in 0..2_000 {
+            let Ok(Some(frame)) = reader.next_frame() else { break };
+            let time = frame.time_ns as i64;
+            let after = time - last.unwrap_or(time - SECOND);
+            last = Some(time);
+            all.extend(protected(frame.data.to_vec()).map(|frame| (frame, after)));
+        }
     }
     for step in 0..40_u32 {
         let len = |client| (step * client) as usize % 400;
         let host = step % 3;
-        all.extend((0..20).map(|client| match client % 4 {
+        let frames = (0..20).map(|client| match client % 4 {
             3 => frame6(client as u16, host as u16, len(client)),
             _ => frame(client, host as u8, len(client)),
-        }));
+        });
+        for frame in frames.chain(odd(step)) {
+            let n = all.len();
+            // 0.5 to 32 ms; now and then more, so that those who waited are more patient.
+            let pause = if n % 150 == 149 { (3 * SECOND / 2) << (n / 150 % 3) } else { 0 };
+            all.push((frame, (500_000 << (n % 7)) + pause));
+        }
     }
     all
 }
 
-/// The frame of a client to what is protected, if it is of IP without a tag, and the back carries it
-/// with an outer header.
+const SECOND: i64 = 1_000_000_000;
+
+/// What is unusual, of the clients that are usual otherwise.
+fn odd(step: u32) -> Vec<Vec<u8>> {
+    let to = ["10.20.0.0", "10.20.0.1", "10.20.0.2"][(step % 3) as usize];
+    let to6 = ["2001:db8:20::", "2001:db8:20::1", "2001:db8:20::2"][(step % 3) as usize];
+    let frame = match step % 14 {
+        0 => udp4(to).options(&[7, 7, 4, 0, 0, 0, 0, 0]),
+        1 => udp4(to).options(&[1, 1, 1, 0]),
+        2 => udp4(to).ttl(1),
+        3 => udp4(to).ttl(0),
+        4 => udp4(to).payload(&[1; 1_460]), // too long with an outer header
+        5 => udp4(to).payload(&[1; 1_473]), // and without one
+        6 => udp4(to).tag(Tag::new(5)),
+        7 => udp4(to).tag(Tag::outer(7)).tag(Tag::new(6)),
+        8 => udp4(to).fragment(7, 1_480, false),
+        9 => udp4(to).pad_to(300),
+        10 => udp6(to6).extension(0, [1, 4, 0, 0, 0, 0]),
+        11 => udp6(to6).fragment(7, 0, true),
+        12 => udp6(to6).tag(Tag::new(5)).ttl(1),
+        _ => udp6(to6).payload(&[1; 1_440]),
+    };
+    vec![to_p0(frame)]
+}
+
+/// Where the packet begins: behind tags.
+fn packet_at(frame: &[u8]) -> usize {
+    let tags = frame[12..].chunks_exact(4);
+    14 + 4 * tags.take_while(|tag| [[0x81, 0], [0x88, 0xa8]].contains(&[tag[0], tag[1]])).count()
+}
+
+/// The frame of a client to what is protected, if it is one of IP. A single tag is of a VLAN that
+/// the front has. Nothing else is changed: options, tags, hop limits and lengths are as recorded.
 fn protected(mut frame: Vec<u8>) -> Option<Vec<u8>> {
-    if frame.len() > 14 + 1_460 {
-        return None;
+    let at = packet_at(&frame);
+    frame.get_mut(..12)?.copy_from_slice(&[P0, PEER].concat());
+    if at == 18 {
+        frame[14..16].copy_from_slice(&[0, 5]);
     }
-    if frame.len() >= 54 && frame[12..14] == [0x86, 0xdd] && frame[14] >> 4 == 6 {
-        frame[..12].copy_from_slice(&[P0, PEER].concat());
-        frame[21] = frame[21].max(2); // what expires is no request
-        frame[38..44].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0x20]);
-        return Some(frame);
+    match (frame.get(at - 2..at)?, frame.get(at)? >> 4) {
+        ([8, 0], 4) => {
+            let end = at + usize::from(frame[at] & 15) * 4;
+            frame.get_mut(at + 16..at + 18)?.copy_from_slice(&[10, 20]);
+            frame[at + 10..at + 12].fill(0);
+            let sum = wire::checksum::checksum(frame.get(at..end.max(at + 20))?).to_be_bytes();
+            frame[at + 10..at + 12].copy_from_slice(&sum);
+        }
+        ([0x86, 0xdd], 6) => {
+            frame.get_mut(at + 24..at + 30)?.copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0x20]);
+            frame.get(at..at + 40)?;
+        }
+        _ => return None,
     }
-    if frame.len() < 34 || frame[12..15] != [8, 0, 0x45] {
-        return None;
-    }
-    frame[..12].copy_from_slice(&[P0, PEER].concat());
-    frame[22] = frame[22].max(2); // as above
-    frame[30..32].copy_from_slice(&[10, 20]);
-    frame[24..26].fill(0);
-    let sum = wire::checksum::checksum(&frame[14..34]).to_be_bytes();
-    frame[24..26].copy_from_slice(&sum);
     Some(frame)
+}
+
+/// Whether a packet that was judged leaves by its route. A shield encapsulates the others, or says
+/// that they are too long. A shadow is a router to them: it forwards neither what expires nor what
+/// does not fit. Only the verdicts on those are equal.
+fn is_forwarded(frame: &[u8]) -> bool {
+    let packet = &frame[packet_at(frame)..];
+    let len = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
+    match packet[0] >> 4 {
+        4 => packet[8] > 1 && len(2) <= 1_500,
+        _ => packet[7] > 1 && len(4) + 40 <= 1_500,
+    }
+}
+
+/// The flow of a frame, as a decision names it.
+fn flow_of(frame: &[u8]) -> Flow {
+    let packet = &frame[packet_at(frame)..];
+    let four = |at: usize| <[u8; 4]>::try_from(&packet[at..at + 4]).unwrap().into();
+    let six = |at: usize| <[u8; 16]>::try_from(&packet[at..at + 16]).unwrap().into();
+    match packet[0] >> 4 {
+        4 => Flow::V4 { src: four(12), dst: four(16) },
+        _ => Flow::V6 { src: six(8), dst: six(24) },
+    }
 }
 
 /// What a shield did with a packet: what it counted, and the priorities that it asked with.
@@ -145,21 +222,24 @@ struct Did {
     asked: Vec<u8>,
 }
 
-/// What `rig` did with `frame` at `now`, and what left.
+/// What `rig` did with `frame` at `now`, and how many left that no request is.
 fn did(rig: &mut Rig, of: impl Fn(&Counters) -> [u64; 8], frame: &[u8], now: u64) -> (Did, usize) {
     let before = of(&rig.counters);
     rig.front.push(frame);
-    for poll in 0..4 {
-        let micros = Times::new(clock::rate()).second() / 1_000_000;
-        rig.graph.poll_at(now + poll * 100 * micros, rig.thread.guard());
-        rig.thread.quiesce();
-    }
+    polls(rig, now);
     let after = of(&rig.counters);
     let counted = std::array::from_fn(|i| after[i] - before[i]);
     let out = rig.back.take();
     let (asked, others): (Vec<_>, Vec<_>) =
         out.iter().map(|frame| outer_dscp(frame)).partition(Option::is_some);
     (Did { counted, asked: asked.into_iter().flatten().collect() }, others.len())
+}
+
+fn polls(rig: &mut Rig, now: u64) {
+    for _ in 0..4 {
+        rig.graph.poll_at(now, rig.thread.guard());
+        rig.thread.quiesce();
+    }
 }
 
 /// The DSCP of the outer header, if this machine has put one in front.
@@ -174,39 +254,52 @@ fn outer_dscp(frame: &[u8]) -> Option<u8> {
     }
 }
 
-/// Which of 19 packets are followed by a decision on their flow: a budget that is soon used up, and
-/// asked for again before; the same by a program; a refusal that ends.
-fn decisions() -> [(usize, Decision); 4] {
+/// Which of 19 packets come behind a decision on their flow: a budget that is soon used up, and
+/// asked for again before; the same by programs, one of which sends straight on; a refusal that
+/// ends.
+fn decisions() -> [(usize, Decision); 6] {
     let few =
         Decision::Granted { expire_s: 20, rate_kib: 1, next_renewal_ms: 200, renewal_step_ms: 100 };
     let program = Decision::Program { expire_s: 20, index: 0, cookie: parameters(1, 200, 100) };
-    [(3, few), (9, few), (12, program), (15, Decision::Declined { expire_s: 2 })]
+    let straight = by_number(2, &[2, 1, 200, 100, 1]);
+    let web = by_number(3, &[2, 1, 200, 100, 0]);
+    let declined = Decision::Declined { expire_s: 2 };
+    [(3, few), (6, straight), (9, few), (12, program), (15, declined), (17, web)]
 }
 
-/// Packet by packet, by a clock of the test's own, with decisions in between: what a shadow counts
-/// and the priorities at which it asks are the shield's, and every packet goes by its route.
+/// The stock programs, in a rig of its own clock.
+fn load_programs(rig: &Rig) {
+    let times = Times::new(clock::rate());
+    let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
+    let mut programs = Programs::default();
+    for stock in &STOCK[2..] {
+        programs.set(stock.index, Some(Arc::new(load(stock.object, clock).unwrap())));
+    }
+    rig.programs.publish(programs);
+}
+
+/// Packet by packet, at the times of the recording, with messages of decisions in between: what a
+/// shadow counts and the priorities at which it asks are the shield's, and every packet goes by its
+/// route.
 #[test]
 fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
     let mut rigs = [rig(0, true, 125_000_000), rig(SHADOW, true, 125_000_000)];
+    for rig in &mut rigs {
+        add_tagged(rig);
+        load_programs(rig);
+    }
     let sets = rigs.each_ref().map(|rig| HOSTS.map(|host| rig.set(host)));
-    let (programs, times) = (Programs::default(), Times::new(clock::rate()));
-    let machine = Machine { times: &times, programs: &programs };
-    let (mut now, mut passed) = (clock::now(), 0);
+    let (mut now, mut passed, mut stayed) = (clock::now(), 0, 0);
     let (mut totals, mut levels) = ([0; 8], [0; 64]);
-    for (n, frame) in recording().iter().enumerate() {
-        now += (times.millis(1) / 2) << (n % 7); // 0.5 to 32 ms
-        if n % 150 == 149 {
-            now += times.millis(1_500) << (n / 150 % 3); // those who waited are more patient
-        }
-        let mut head = [0; 64];
-        frame[14..].iter().zip(&mut head).for_each(|(from, to)| *to = *from);
-        let key = key_of(&head);
-        let decision = decisions().into_iter().find(|(at, _)| n % 19 == *at);
-        for (rig, sets) in rigs.iter_mut().zip(sets) {
-            let Some((_, decision)) = &decision else { continue };
-            let decided = machine.decision(decision, now).unwrap();
-            let set = sets[usize::from(!key.is_v4())];
-            assert!(rig.heard.push(Heard { key, set, decided }).is_ok());
+    for (n, (frame, after)) in recording().iter().enumerate() {
+        let ticks = clock::ticks(Duration::from_nanos(after.unsigned_abs()));
+        now = if *after < 0 { now - ticks } else { now + ticks };
+        if let Some((_, verdict)) = decisions().into_iter().find(|(at, _)| n % 19 == *at) {
+            for rig in &mut rigs {
+                rig.back.push(&about(flow_of(frame), verdict));
+                polls(rig, now);
+                assert!(rig.back.take().is_empty());
+            }
         }
         let [real, shadow] = &mut rigs;
         let (mut real, _) = did(real, |counters| verdicts(&counters.all), frame, now);
@@ -215,10 +308,13 @@ fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
         // A granted packet goes to its Grantor, and a shadow's by its route.
         real.asked.retain(|level| *level > 2);
         assert_eq!(real, shadow, "packet {n}: {frame:x?}");
-        assert_eq!(out, usize::from(real.counted != [0; 8]), "packet {n}: {frame:x?}");
+        let was_judged = real.counted != [0; 8];
+        assert_eq!(out, usize::from(was_judged && is_forwarded(frame)), "packet {n}: {frame:x?}");
         passed += out;
+        stayed += usize::from(was_judged) - out;
         totals = std::array::from_fn(|i| totals[i] + real.counted[i]);
     }
+    assert!(stayed >= 8, "{stayed} of the odd ones were judged, and had no route");
     // Of each kind there were some: requests, granted, declined or over their budget; renewals.
     assert!([0, 2, 4].iter().all(|kind| totals[*kind] >= 10) && passed > 700, "{totals:?}");
     assert!(levels[2] > 0 && levels[3..].iter().filter(|n| **n > 0).count() > 3, "{levels:?}");

@@ -56,7 +56,7 @@ proptest! {
 }
 
 /// Program `index` is this object from now on.
-fn put(rig: &mut Rig, index: u8, object: &[u8]) {
+pub(super) fn put(rig: &mut Rig, index: u8, object: &[u8]) {
     let times = Times::new(clock::rate());
     let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
     let mut programs = Programs::default();
@@ -71,7 +71,8 @@ fn passes(rig: &mut Rig, index: u8, words: &[u32]) -> bool {
     sent(rig)
 }
 
-fn by_number(index: u8, words: &[u32]) -> Decision {
+/// By a program, with these words as its cookie.
+pub(super) fn by_number(index: u8, words: &[u32]) -> Decision {
     let cookie = cookie(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
     Decision::Program { expire_s: 60, index, cookie }
 }

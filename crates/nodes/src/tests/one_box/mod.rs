@@ -1,6 +1,7 @@
 //! Gatekeeper and Grantor in one graph: what is asked, what passes, and that nothing else does.
 
 mod budget;
+mod programs;
 mod rig;
 
 use tables::event::NeighbourState;

@@ -42,7 +42,7 @@ pub(super) struct Rig {
     pub(super) control: Control,
     pub(super) owners: Arc<Owners>,
     pub(super) policy: Policy,
-    thread: Thread,
+    pub(super) thread: Thread,
     pool: Pool,
 }
 
@@ -54,6 +54,7 @@ pub(super) struct Seat {
     pub(super) kernel: frames::Consumer,
     pub(super) shield: Arc<shield::Counters>,
     pub(super) settings: Arc<Published<shield::Settings>>,
+    pub(super) programs: Arc<Published<Programs>>,
     pub(super) grantor: Arc<granting::Counters>,
     _to_router: frames::Producer,
 }
@@ -344,7 +345,7 @@ fn seat(
     let common = Common::alone(control.forwarding().clone(), (to_kernel, from_kernel), 2);
     let assembly = Assembly::new(common).owned(Some(owners));
     let assembly = router::add(switch::add(assembly, Bridging::none()));
-    let settings = parts.settings.clone();
+    let (settings, programs) = (parts.settings.clone(), parts.programs.clone());
     let assembly = gatekeeper::add(assembly, parts);
     let assembly = router::shield(assembly, false, gatekeeper::ENTRY);
     let assembly = grantor::add(assembly, asks, Some("ip4_special"));
@@ -357,5 +358,5 @@ fn seat(
         peers.push(peer);
     }
     let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
-    Seat { graph, front, back, kernel, shield, settings, grantor, _to_router }
+    Seat { graph, front, back, kernel, shield, settings, programs, grantor, _to_router }
 }
