@@ -17,7 +17,7 @@ rutter=${CARGO_TARGET_DIR:-target}/release/rutter
 
 # The papers' experiments that take tables, by the family that they measure: one that is given
 # a table of the other refuses it.
-of4='dxr/.*|sail/(fig3\.([789]|11)|table3\.[24])|bloomfwd/(fig[1-6]|table3)'
+of4='dxr/.*|sail/(fig3\.([789]|11|13)|table3\.[24])|bloomfwd/(fig[1-6]|table3)'
 of6='cuvpp/(fig([6-9]|10)|table[234])|sail/(fig3\.1[67]|table3\.5)|bloomfwd/(fig[78]|table4)'
 both='science/verdicts'
 fib=${RUTTER_DATA:-../shared/data}/fib

@@ -24,7 +24,7 @@ pub static TABLE3_2: Study = Study {
             let part = Part::ipv4(table).engines(&["sail-b", "sail-u", "sail-l"]);
             part.measure(&[Measure::Build, Measure::Counts, Measure::Updates])
         };
-        collectors(context, 3).iter().map(part).collect()
+        collectors(context, 3, 2).iter().map(part).collect()
     },
     claims: &[
         on_chip("SAIL_B: 4 MB on chip", "sail-b", (3.5, 4.5)),

@@ -105,12 +105,8 @@ pub static FIG3_13: Study = Study {
             let part = part.each_isa();
             part.traffic(&[Traffic::Swept, Traffic::Prefix]).measure(&[Measure::Rate])
         };
-        let tables = collectors(context, 2);
-        tables
-            .iter()
-            .take(context.pick(2, 1))
-            .flat_map(|t| [0, 1, 2, 5, 10].map(|p| part((t, p))))
-            .collect()
+        let tables = collectors(context, 2, 1);
+        tables.iter().flat_map(|t| [0, 1, 2, 5, 10].map(|p| part((t, p)))).collect()
     },
     claims: &[
         Claim::Ratio {
@@ -161,5 +157,5 @@ fn parts(context: &Context, tables: u32, traffic: Traffic) -> Vec<Part> {
         let part = Part::ipv4(table).entrants(entrants.clone());
         part.each_isa().traffic(&[traffic]).measure(&[Measure::Rate])
     };
-    collectors(context, tables).iter().map(part).collect()
+    collectors(context, tables, 2).iter().map(part).collect()
 }

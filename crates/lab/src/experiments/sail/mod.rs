@@ -18,9 +18,10 @@ experiments! {
 use crate::Context;
 
 /// Tables as large as those of the thesis' collectors in 2013, each with a seed
-/// of its own: `n` of them in a full run, two in a quick one.
-fn collectors(context: &Context, n: u32) -> Vec<String> {
-    let n = context.pick(n, 2);
+/// of its own: as many as `full` in a full run, or `quick` in a quick one. Beside them those
+/// that are given.
+fn collectors(context: &Context, full: u32, quick: u32) -> Vec<String> {
+    let n = context.pick(full, quick);
     let names: Vec<String> = (1..=n).map(|seed| format!("internet:467000,{seed}")).collect();
     context.beside(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -28,7 +28,7 @@ pub static FIG3_11: Study = Study {
             let part = Part::ipv4(table).engines(&["sail-l", "sail-b", "sail-u"]);
             part.measure(&[Measure::Updates, Measure::WorstUpdates])
         };
-        collectors(context, 3).iter().map(part).collect()
+        collectors(context, 3, 2).iter().map(part).collect()
     },
     claims: &[
         Claim::Bound {
