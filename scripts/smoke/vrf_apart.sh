@@ -47,11 +47,19 @@ has() { # NS ADDRESS …
 	done
 }
 has_not() { # NS ADDRESS …
-	local name=$1 address
+	local name=$1 address probes=()
 	shift
+	# All at once: each takes the seconds that a connection is given.
 	for address in "$@"; do
-		! on "$name" ping -n -q -c 2 -i 0.2 -W 0.5 "$address" >/dev/null || fail "$name reaches $address"
-		! connects "$name" "$address" || fail "$name connects to $address"
+		(
+			! on "$name" ping -n -q -c 2 -i 0.2 -W 0.5 "$address" >/dev/null || fail "$name reaches $address"
+			! connects "$name" "$address" || fail "$name connects to $address"
+		) &
+		probes+=("$!")
+	done
+	local probe
+	for probe in "${probes[@]}"; do
+		wait "$probe" || fail "$name is not apart: above"
 	done
 }
 all_apart() {
