@@ -177,6 +177,17 @@ impl<A: Addr> Suite<A> {
     }
 }
 
+#[cfg(not(miri))]
+impl Suite<u32> {
+    /// A table that has room for 4,096 /24s with longer routes gets more of them: it is built
+    /// anew, once.
+    pub(crate) fn outgrows_its_chunks(&self) {
+        let route = |i: u32| (Prefix::covering(i << 8 | 128, 25), Hop(1 + i));
+        let routes: Vec<_> = (0..5000).map(route).collect();
+        assert_eq!(self.builds_of_growth(&routes), 1);
+    }
+}
+
 fn long<A: Addr>(prefix: &Prefix<A>, most: u8) -> Prefix<A> {
     let least = (A::WIDTH / 4 + 8).min(most);
     Prefix::covering(prefix.first(), prefix.len().clamp(least, most))
