@@ -12,8 +12,9 @@ pub(super) fn small(rows: &[Row], claim: Claim) -> Vec<Verdict> {
     claim.judge(&of_sizes(rows, is_small))
 }
 
-/// `claim` of the tables that fit none: 256 MB and more. 64 MB between the two fit one cache and
-/// not another, and count as neither.
+/// `claim` of the tables of 256 MB and more, which did not fit any cache of the paper's time. A guest
+/// may share a cache as large as that. 64 MB between the two fit one cache and not another, and
+/// count as neither.
 pub(super) fn large(rows: &[Row], claim: Claim) -> Vec<Verdict> {
     claim.judge(&of_sizes(rows, is_large))
 }

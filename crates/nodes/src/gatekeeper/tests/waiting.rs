@@ -2,16 +2,22 @@
 //! their time, and no decision is lost for it.
 
 use std::net::SocketAddrV4;
+use std::time::{Duration, Instant};
 
-use graph::Node;
+use graph::ring::spsc;
+use graph::{Due, Node, clock};
+use io::{Pool, PoolConfig};
+use lookup::sync::{Domain, Thread};
 use wire::build::Frame;
 use wire::ggu::{COOKIE_LEN, Decision as Sent, Flow, Verdict as Decision};
 
 use super::super::decisions::Decisions;
 use super::super::listing::State;
+use super::super::shield::Shield;
+use super::super::solicitor::Channel;
 use super::decisions::{FAST, GRANT, V4, client, hear, message, messages};
 use super::pair::Pair;
-use super::rig::{Rig, in_v4};
+use super::rig::{Of, Rig, Seat, control, in_v4};
 use crate::testbed::to_p0;
 
 /// Decisions that wait at worker 0.
@@ -126,4 +132,43 @@ fn a_message_as_long_as_an_mtu_of_2048_is_heard() {
         let frame = to_p0(Frame::udp4(from, SocketAddrV4::new(V4.parse().unwrap(), 53)));
         assert_eq!(rig.send(std::slice::from_ref(&frame)), [in_v4(1, &frame[14..])]);
     }
+}
+
+fn poll(seat: &mut Seat, thread: &mut Thread) -> Due {
+    seat.graph.poll(thread.guard());
+    thread.quiesce();
+    seat.graph.due()
+}
+
+fn falls_asleep(seat: &mut Seat, thread: &mut Thread) {
+    let (ms, begun) = (clock::ticks(Duration::from_millis(1)), Instant::now());
+    while poll(seat, thread).ticks() < clock::now() + 10 * ms {
+        assert!(begun.elapsed().as_secs() < 10, "it is woken again and again");
+    }
+}
+
+/// Its table takes in what waits without a packet; then nothing wakes it before its next sweep.
+#[test]
+fn a_shield_alone_sleeps_when_no_decision_waits() {
+    let domain = Domain::new();
+    let (control, mut thread) = (control(&domain), domain.register("alone"));
+    let thread = &mut thread;
+    let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false }).unwrap();
+    let (hears, heard) = spsc::ring(4_096);
+    let of = Of { domain: &domain, control: &control, pool: &pool, owners: None };
+    let member = Channel::new(FAST, 1, clock::now()).member(0);
+    let mut seat = of.seat(member, (vec![heard], vec![hears]), 4_096, "");
+    falls_asleep(&mut seat, thread);
+    messages(0..3_000, GRANT).iter().for_each(|message| seat.back.push(message));
+    assert_eq!(poll(&mut seat, thread), Due::NOW, "decisions wait");
+    let known = |seat: &mut Seat| {
+        let shield = seat.graph.node_mut::<Shield>().unwrap();
+        shield.flows().unwrap().table().capacity().entries
+    };
+    let begun = Instant::now();
+    while known(&mut seat) < 3_000 {
+        poll(&mut seat, thread);
+        assert!(begun.elapsed().as_secs() < 10, "{} of 3,000 are taken in", known(&mut seat));
+    }
+    falls_asleep(&mut seat, thread);
 }
