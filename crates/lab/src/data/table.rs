@@ -50,6 +50,14 @@ impl Table {
         let checksum = checksum(&table.ipv4) ^ checksum(&table.ipv6).rotate_left(1);
         Ok(Table { name: short_name(name), checksum, ..table })
     }
+
+    /// Whether it has routes of `family`, `ipv4` or `ipv6`.
+    pub fn has(&self, family: &str) -> bool {
+        match family {
+            "ipv4" => !self.ipv4.is_empty(),
+            _ => !self.ipv6.is_empty(),
+        }
+    }
 }
 
 /// The same for the same routes in the same order.

@@ -74,7 +74,7 @@ impl Experiment for Peers {
 
 const CARD: Card = Card {
     name: "exact/peers",
-    takes: Takes { full_s: 1100.0, quick_s: 50.0 },
+    takes: Takes { full_s: 600.0, quick_s: 50.0 },
     help: "exact-match tables, ours and rivals: hits, misses, inserts, updates, bytes, two threads",
     source: "issue on exact match, point 2",
     claim: "mac-table: 130 M lookups/s at 1 M entries, 40 at 10⁹, 3 × rte_hash and the paper's \

@@ -56,14 +56,9 @@ impl Experiment for Study {
         let parts = (self.parts)(context);
         for table in context.given().to_vec() {
             let loaded = context.load(&table)?;
-            let has = |part: &Part| match part.family {
-                "ipv4" => !loaded.ipv4.is_empty(),
-                _ => !loaded.ipv6.is_empty(),
-            };
             let is_of = |part: &&Part| part.table.split('|').next() == Some(&table);
-            if !parts.iter().filter(is_of).any(has) {
-                let (experiment, why) = (self.card.name, "measures the other family");
-                return Err(Error::NoTable { experiment, table, why });
+            if !parts.iter().filter(is_of).any(|part| loaded.has(part.family)) {
+                return Err(Error::other_family(self.card.name, table));
             }
         }
         let rows = context.cells(parts, run::part)?;

@@ -28,7 +28,7 @@ pub static BOUND: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/bound",
-    takes: Takes { full_s: 110.0, quick_s: 15.0 },
+    takes: Takes { full_s: 60.0, quick_s: 15.0 },
     help: "engines beside their own reads at places known beforehand: what memory allows them",
     source: "issue on longest-prefix match, point 4",
     claim: "the reads are the bound: what lies between them costs little",

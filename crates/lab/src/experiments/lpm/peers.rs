@@ -25,7 +25,7 @@ pub static PEERS: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/peers",
-    takes: Takes { full_s: 1600.0, quick_s: 200.0 },
+    takes: Takes { full_s: 900.0, quick_s: 200.0 },
     help: "every engine and rival on a table: rate, dependent latency, bytes, build and update time",
     source: "issue on longest-prefix match, points 4 and 5",
     claim: "rutter4 and rutter6 are faster than every other engine and every rival, in fewer bytes, in every row",

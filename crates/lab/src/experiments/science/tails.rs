@@ -94,7 +94,7 @@ impl Experiment for Tails {
 
 const CARD: Card = Card {
     name: "science/tails",
-    takes: Takes { full_s: 120.0, quick_s: 25.0 },
+    takes: Takes { full_s: 80.0, quick_s: 25.0 },
     help: "p50, p99 and p99.9 of a burst's lookup time, quiet and beside bursts of BGP updates",
     source: "issue on the lab, point 2.5",
     claim: "bursts of updates on another core lengthen neither the median nor the tail of rutter4 and rutter6 by half",

@@ -67,7 +67,7 @@ impl Experiment for Forward {
 
 const CARD: Card = Card {
     name: "switch/forward",
-    takes: Takes { full_s: 600.0, quick_s: 6.0 },
+    takes: Takes { full_s: 350.0, quick_s: 6.0 },
     help: "frames/s and cycles a frame of one worker's switch, per node, by stations",
     source: "CuckooSwitch (CoNEXT 2013), section 5; issue on the switch (Zen 3)",
     claim: "≤ 90 core cycles a frame at 1,000,000 stations, learning, VLANs and counters on (Zen \
