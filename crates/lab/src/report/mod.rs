@@ -137,11 +137,18 @@ mod tests {
         };
         let ours = Record {
             experiment: "machine/limits".into(),
-            machine,
-            verdicts: vec![claim("overlap", Ruling::AsStated)],
+            machine: machine.clone(),
+            verdicts: vec![Verdict { ruling: Ruling::AsStated, ..Verdict::open("overlap", "9") }],
             ..Record::default()
         };
-        let page = page(&[fig3, ours]);
+        // It judges the papers' claims in cells of its own, and is no paper's.
+        let cells = Record {
+            experiment: "science/verdicts".into(),
+            machine,
+            verdicts: vec![claim("in this cell", Ruling::Contradicted)],
+            ..Record::default()
+        };
+        let page = page(&[fig3, ours, cells]);
         assert_eq!(page.matches("Zen 9").count(), 1, "the machine is described once");
         for text in [
             "Of 2 claims: <span class=\"yes\">1 as stated</span>, <span class=\"no\">1 contradicted",
@@ -163,6 +170,8 @@ mod tests {
         );
         // The word of older records for a goal.
         assert!(page.contains("<td class=\"yes\">reached</td><td class=\"w\">overlap</td>"));
+        let held = "<td class=\"no\">contradicted</td><td class=\"w\">in this cell</td>";
+        assert!(page.contains(held));
     }
 
     /// Its rows outlive the bounds that it was judged by.

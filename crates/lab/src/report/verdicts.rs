@@ -74,10 +74,11 @@ impl Counts {
 pub(super) fn apart(record: &Record, theirs: bool) -> Vec<Verdict> {
     let redone = papers::measured(&record.experiment).is_some();
     let ruled = |verdict: Verdict| {
-        // Before there were rulings, records had one word for claims and for goals.
+        // Before there were bounds, records had one word for claims and for goals.
+        let of_old = !redone && verdict.bounds.is_empty();
         let ruling = match verdict.ruling {
-            Ruling::AsStated if !redone => Ruling::Reached,
-            Ruling::Contradicted if !redone => Ruling::Missed,
+            Ruling::AsStated if of_old => Ruling::Reached,
+            Ruling::Contradicted if of_old => Ruling::Missed,
             ruling => ruling,
         };
         Verdict { ruling, ..verdict }
