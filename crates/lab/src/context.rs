@@ -15,7 +15,7 @@ use crate::clock;
 use crate::data::{Table, Updates, short_name};
 use crate::machine::{self, Machine};
 use crate::slices::{self, Plan, Timing, Variant};
-use crate::{Card, Error, Record, Row, Verdict};
+use crate::{Error, Record, Row, Verdict};
 
 pub use partial::Found;
 use partial::Partial;
@@ -154,14 +154,14 @@ impl Context {
     }
 
     /// Refuses a table of `--table` without routes of `family`, `ipv4` or `ipv6`, which is all
-    /// that `card` measures.
+    /// that `experiment` measures.
     ///
     /// # Errors
     /// When there is such a table, or one cannot be loaded.
-    pub fn one_family(&mut self, card: &Card, family: &str) -> Result<(), Error> {
+    pub fn one_family(&mut self, experiment: &'static str, family: &str) -> Result<(), Error> {
         for table in self.given().to_vec() {
             if !self.load(&table)?.has(family) {
-                return Err(Error::other_family(card.name, table));
+                return Err(Error::other_family(experiment, table));
             }
         }
         Ok(())

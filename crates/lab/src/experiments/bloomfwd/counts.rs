@@ -49,7 +49,7 @@ impl Experiment for Table3 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card(), "ipv4")?;
+        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[AS65000, "internet:667359,2"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
@@ -104,7 +104,7 @@ impl Experiment for Table4 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card(), "ipv6")?;
+        context.one_family(self.card().name, "ipv6")?;
         let tables = context.beside(&[AS65000_V6, "internet6:42663,2", "internet6:200000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;

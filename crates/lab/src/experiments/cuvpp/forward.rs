@@ -68,7 +68,7 @@ impl Experiment for Testbed {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card(), "ipv6")?;
+        context.one_family(self.card().name, "ipv6")?;
         let rows = context.cells(tables(context, self.lengths), |context, name| {
             let table = context.load(name)?;
             let mut rows = Vec::new();

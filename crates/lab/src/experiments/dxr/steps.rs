@@ -53,7 +53,7 @@ impl Experiment for Table2 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card(), "ipv4")?;
+        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[LINX, TODAY]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
@@ -101,7 +101,7 @@ impl Experiment for Fig4 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card(), "ipv4")?;
+        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[LINX]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
