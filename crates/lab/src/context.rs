@@ -153,30 +153,24 @@ impl Context {
         usual.iter().map(|name| (*name).to_string()).chain(given).collect()
     }
 
-    /// Refuses a table of `--table` without routes of `family`, `ipv4` or `ipv6`, which is all
-    /// that `experiment` measures.
-    ///
-    /// # Errors
-    /// When there is such a table, or one cannot be loaded.
-    pub fn one_family(&mut self, experiment: &'static str, family: &str) -> Result<(), Error> {
-        for table in self.given().to_vec() {
-            if !self.load(&table)?.has(family) {
-                return Err(Error::other_family(experiment, table));
-            }
-        }
-        Ok(())
-    }
-
     /// The tables named with `--table`.
     pub(crate) fn given(&self) -> &[String] {
         &self.options.tables
     }
 
-    /// True when `lists` asks for tables, the usual ones or those of `--table`.
-    pub(crate) fn asks_for_tables(&self, lists: impl FnOnce()) -> bool {
+    /// Whether the table has routes of one of `families`.
+    ///
+    /// # Errors
+    /// When it cannot be loaded.
+    pub(crate) fn has_any_of(&mut self, families: &[&str], table: &str) -> Result<bool, Error> {
+        let table = self.load(table)?;
+        Ok(families.iter().any(|family| table.has(family)))
+    }
+
+    /// What `lists` returns, if it asks for tables, the usual ones or those of `--table`.
+    pub(crate) fn if_tables_are_asked_for<T>(&self, lists: impl FnOnce() -> T) -> Option<T> {
         self.asked_for.set(false);
-        lists();
-        self.asked_for.get()
+        Some(lists()).filter(|_| self.asked_for.get())
     }
 
     /// Loads what `--table` names: a name that is wrong shows before anything is

@@ -115,11 +115,6 @@ fn hint(near: &Option<impl std::fmt::Display>) -> String {
 }
 
 impl Error {
-    /// `table` has no route of the family that `experiment` measures.
-    pub(crate) fn other_family(experiment: &'static str, table: String) -> Error {
-        Error::NoTable { experiment, table, why: "measures the other family" }
-    }
-
     /// For `map_err` after a file operation.
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();

@@ -7,11 +7,11 @@ pub trait Experiment: Sync {
     /// What it is, as data.
     fn card(&self) -> &'static Card;
 
-    /// Whether it measures tables of routes that are given to it ([`Context::tables`],
-    /// [`Context::beside`]).
-    fn takes_tables(&self, context: &Context) -> bool {
+    /// The families, `ipv4` and `ipv6`, whose routes it measures in tables that are given to it
+    /// ([`Context::tables`], [`Context::beside`]); none where it takes no table.
+    fn families(&self, context: &Context) -> &'static [&'static str] {
         let _ = context;
-        false
+        &[]
     }
 
     /// Whether it measures `engine` instead of its own where that is asked for

@@ -84,9 +84,14 @@ fn one(
     ahead: Vec<&'static str>,
 ) -> Result<(Record, PathBuf), Error> {
     let name = experiment.card().name;
-    if let Some(table) = context.given().first().filter(|_| !experiment.takes_tables(context)) {
-        let why = "measures no table of routes that is given to it";
-        return Err(Error::NoTable { experiment: name, table: table.clone(), why });
+    let families = experiment.families(context);
+    for table in context.given().to_vec() {
+        let why = match families {
+            [] => "measures no table of routes that is given to it",
+            _ if context.has_any_of(families, &table)? => continue,
+            _ => "measures the other family",
+        };
+        return Err(Error::NoTable { experiment: name, table, why });
     }
     let engines = context.engines().to_vec();
     let (taken, other): (Vec<_>, Vec<_>) =
@@ -251,8 +256,8 @@ mod tests {
             &LOADS
         }
 
-        fn takes_tables(&self, _: &Context) -> bool {
-            true
+        fn families(&self, _: &Context) -> &'static [&'static str] {
+            &["ipv4"]
         }
 
         fn run(&self, context: &mut Context) -> Result<Record, Error> {

@@ -36,8 +36,18 @@ impl Experiment for Study {
         self.card
     }
 
-    fn takes_tables(&self, context: &Context) -> bool {
-        context.asks_for_tables(|| drop((self.parts)(context)))
+    fn families(&self, context: &Context) -> &'static [&'static str] {
+        let parts = context.if_tables_are_asked_for(|| (self.parts)(context)).unwrap_or_default();
+        let of = |family| {
+            let mut of_family = parts.iter().filter(|part| part.family == family);
+            of_family.any(|part| context.given().iter().any(|table| part.is_of(table)))
+        };
+        match [of("ipv4"), of("ipv6")] {
+            [true, true] => &["ipv4", "ipv6"],
+            [true, false] => &["ipv4"],
+            [false, true] => &["ipv6"],
+            [false, false] => &[],
+        }
     }
 
     fn takes_engine(&self, context: &Context, engine: &str) -> bool {
@@ -54,13 +64,6 @@ impl Experiment for Study {
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let parts = (self.parts)(context);
-        for table in context.given().to_vec() {
-            let loaded = context.load(&table)?;
-            let is_of = |part: &&Part| part.table.split('|').next() == Some(&table);
-            if !parts.iter().filter(is_of).any(|part| loaded.has(part.family)) {
-                return Err(Error::other_family(self.card.name, table));
-            }
-        }
         let rows = context.cells(parts, run::part)?;
         if rows.is_empty() {
             let what = "a table with routes of its family".into();
@@ -103,6 +106,12 @@ impl Part {
     fn new(family: &'static str, table: String) -> Part {
         let (entrants, traffic, measures, labels) = Default::default();
         Part { family, table, entrants, traffic, measures, labels }
+    }
+
+    /// Whether it is of `table` as a whole, or of what follows the name behind a bar.
+    fn is_of(&self, table: &str) -> bool {
+        let rest = self.table.strip_prefix(table);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('|'))
     }
 
     /// Engines with their default options.

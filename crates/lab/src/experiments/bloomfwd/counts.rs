@@ -40,8 +40,8 @@ impl Experiment for Table3 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -49,7 +49,6 @@ impl Experiment for Table3 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[AS65000, "internet:667359,2"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
@@ -95,8 +94,8 @@ impl Experiment for Table4 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv6"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -104,7 +103,6 @@ impl Experiment for Table4 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv6")?;
         let tables = context.beside(&[AS65000_V6, "internet6:42663,2", "internet6:200000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;

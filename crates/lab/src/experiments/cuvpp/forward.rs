@@ -59,8 +59,8 @@ impl Experiment for Testbed {
         self.card
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv6"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -68,7 +68,6 @@ impl Experiment for Testbed {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv6")?;
         let rows = context.cells(tables(context, self.lengths), |context, name| {
             let table = context.load(name)?;
             let mut rows = Vec::new();

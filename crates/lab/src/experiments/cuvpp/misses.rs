@@ -46,8 +46,8 @@ impl Experiment for Table3 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv6"]
     }
 
     fn takes_engine(&self, _: &Context, engine: &str) -> bool {
@@ -59,7 +59,6 @@ impl Experiment for Table3 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv6")?;
         let counter = Counter::here(context.pick(4 * REDUCED_CACHE, REDUCED_CACHE));
         let (usual, lookups): (&str, u64) = match counter {
             Counter::Perf => ("rv-linx:500000", 500_000),

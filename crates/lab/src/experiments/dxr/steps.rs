@@ -44,8 +44,8 @@ impl Experiment for Table2 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -53,7 +53,6 @@ impl Experiment for Table2 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[LINX, TODAY]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
@@ -92,8 +91,8 @@ impl Experiment for Fig4 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -101,7 +100,6 @@ impl Experiment for Fig4 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&[LINX]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;

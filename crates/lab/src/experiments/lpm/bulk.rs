@@ -23,8 +23,8 @@ impl Experiment for Bulk {
         &CARD
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4", "ipv6"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {

@@ -38,8 +38,8 @@ impl Experiment for Forward {
         &CARD
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4", "ipv6"]
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {

@@ -63,8 +63,8 @@ impl Experiment for Table34 {
         }
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4"]
     }
 
     fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
@@ -72,7 +72,6 @@ impl Experiment for Table34 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        context.one_family(self.card().name, "ipv4")?;
         let tables = context.beside(&["internet:114069", "internet:467000", "internet:1100000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;

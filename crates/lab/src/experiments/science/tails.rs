@@ -35,8 +35,8 @@ impl Experiment for Tails {
         &CARD
     }
 
-    fn takes_tables(&self, _: &Context) -> bool {
-        true
+    fn families(&self, _: &Context) -> &'static [&'static str] {
+        &["ipv4", "ipv6"]
     }
 
     fn takes_engine(&self, _: &Context, engine: &str) -> bool {

@@ -27,8 +27,8 @@ impl Experiment for Verdicts {
         &CARD
     }
 
-    fn takes_tables(&self, context: &Context) -> bool {
-        STUDY.takes_tables(context)
+    fn families(&self, context: &Context) -> &'static [&'static str] {
+        STUDY.families(context)
     }
 
     fn takes_engine(&self, context: &Context, engine: &str) -> bool {
