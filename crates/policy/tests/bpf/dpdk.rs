@@ -50,6 +50,11 @@ fn apart(program: &dyn Program, now: u64, seed: &[u8]) -> Option<Outcome> {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
+        // It may fault, and no handler is to report that: a sanitizer's would take it for ours.
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
+            // SAFETY: the process ends by it, which is what a fault does without a handler.
+            unsafe { libc::signal(fault, libc::SIG_DFL) };
+        }
         // SAFETY: it ends with it, if it runs for ever.
         unsafe { libc::alarm(MOST.as_secs() as u32) };
         let found = outcome(program, now, seed);

@@ -122,6 +122,18 @@ fn examples() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/policies"))
 }
 
+fn source(name: &str) -> String {
+    std::fs::read_to_string(examples().join(format!("{name}.lua"))).expect("it is there")
+}
+
+/// An example, with its file of resolvers.
+fn load(name: &str) -> Policy {
+    let resolvers = std::fs::read(examples().join("resolvers.txt")).expect("it is there");
+    let mut options = Options::default();
+    options.files.insert("resolvers".into(), Arc::from(resolvers));
+    Policy::load(&format!("{name}.lua"), &source(name), &options).expect(name)
+}
+
 /// Compares with a file of the repository; `RUTTER_GOLDEN=write` writes it.
 fn golden(name: &str, is: &[u8]) {
     let path = examples().join(name);
@@ -151,12 +163,8 @@ fn missed(source: &str, reached: &str) -> Vec<String> {
 #[test]
 fn each_decides_as_its_list_says_and_every_way_is_taken() {
     for (name, traffic) in [("web", web()), ("dns", dns())] {
-        let source =
-            std::fs::read_to_string(examples().join(format!("{name}.lua"))).expect("it is there");
-        let resolvers = std::fs::read(examples().join("resolvers.txt")).expect("it is there");
-        let mut options = Options::default();
-        options.files.insert("resolvers".into(), Arc::from(resolvers));
-        let mut policy = Policy::load(&format!("{name}.lua"), &source, &options).expect(name);
+        let source = source(name);
+        let mut policy = load(name);
         policy
             .exec(
                 "lines = {} jit.off()
@@ -199,31 +207,34 @@ fn decided(policy: &mut Policy, frame: &[u8]) -> (String, String) {
     (flow, line)
 }
 
-/// What `tcpdump` saw of real clients: curl by HTTP and HTTPS, ping (once with fragments),
-/// traceroute, connections to other ports, a query, a datagram to QUIC's port.
+/// What `tcpdump` saw of real clients. Of the web service: curl by HTTP and HTTPS, ping (once with
+/// fragments), traceroute, connections to other ports, a query, a datagram to QUIC's port. Of the
+/// DNS server: dig by UDP, TCP, IPv6, with a notify and with a query in fragments, an answer that
+/// it had asked for, half a query, NTP, curl, ping.
 #[test]
-fn real_clients_of_a_web_service_are_decided_as_the_list_says() {
+fn real_clients_are_decided_as_the_lists_say() {
     let read = |name: &str| std::fs::read(examples().join(name)).expect("it is there");
-    let source = String::from_utf8(read("web.lua")).expect("a text");
-    let mut policy = Policy::load("web.lua", &source, &Options::default()).expect("it loads");
-    let capture = read("web-clients.pcap");
-    let (mut list, mut seen, mut rest) = (String::new(), BTreeSet::new(), &capture[24..]);
-    while !rest.is_empty() {
-        let len = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
-        let (flow, line) = decided(&mut policy, &rest[16..16 + len]);
-        if seen.insert(flow) {
-            writeln!(list, "{line}").expect("a string");
+    for name in ["web", "dns"] {
+        let mut policy = load(name);
+        let capture = read(&format!("{name}-clients.pcap"));
+        let (mut list, mut seen, mut rest) = (String::new(), BTreeSet::new(), &capture[24..]);
+        while !rest.is_empty() {
+            let len = u32::from_le_bytes(rest[8..12].try_into().expect("four bytes")) as usize;
+            let (flow, line) = decided(&mut policy, &rest[16..16 + len]);
+            if seen.insert(flow) {
+                writeln!(list, "{line}").expect("a string");
+            }
+            rest = &rest[16 + len..];
         }
-        rest = &rest[16 + len..];
+        golden(&format!("{name}-clients.verdicts"), list.as_bytes());
     }
-    golden("web-clients.verdicts", list.as_bytes());
 }
 
 /// The same queries, without the file of known resolvers.
 #[test]
 fn without_its_file_dns_knows_no_resolver() {
-    let source = std::fs::read_to_string(examples().join("dns.lua")).expect("it is there");
-    let mut policy = Policy::load("dns.lua", &source, &Options::default()).expect("it loads");
+    let mut policy =
+        Policy::load("dns.lua", &source("dns"), &Options::default()).expect("it loads");
     let traffic = dns();
     let mut decide = |at: usize| {
         let (what, frame) = &traffic.0[at];
