@@ -141,8 +141,9 @@ pub(super) fn six(payload: &[u8]) -> Result<(Inner, Ipv6Addr), Why> {
 }
 
 /// The defect of an outer IPv6 packet with extension headers; `None` where it holds no IP packet.
+/// Headers that cannot be followed may hold one.
 pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
-    let chain = ipv6::walk(next, payload).ok()?;
+    let Ok(chain) = ipv6::walk(next, payload) else { return Some(Why::OuterExtensions) };
     match (is_ip(chain.protocol), chain.fragment) {
         (true, Some(_)) => Some(Why::OuterFragment),
         (true, None) => Some(Why::OuterExtensions),

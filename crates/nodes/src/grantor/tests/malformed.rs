@@ -107,6 +107,9 @@ fn each_fault_of_ipv6_has_its_name() {
         (extended(0, &[41, 0, 1, 4, 0, 0, 0, 0]), "outer_extensions"),
         (extended(60, &[4, 0, 1, 4, 0, 0, 0, 0]), "outer_extensions"),
         (extended(43, &[41, 0, 0, 0, 0, 0, 0, 0]), "outer_extensions"),
+        (extended(60, &[60, 0, 1, 4, 0, 0, 0, 0].repeat(9)), "outer_extensions"), // more than are followed
+        (extended(60, &[41, 200, 1, 4, 0, 0, 0, 0]), "outer_extensions"),
+        (extended(60, &[0, 0, 1, 4, 0, 0, 0, 0, 41, 0, 1, 4, 0, 0, 0, 0]), "outer_extensions"),
         (extended(44, &[41, 0, 0, 1, 0, 0, 0, 7]), "outer_fragment"),
         (extended(44, &[41, 0, 0, 8, 0, 0, 0, 7]), "outer_fragment"),
         (outer(4, &[0, 39]), "inner_length"),

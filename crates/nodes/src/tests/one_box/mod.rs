@@ -132,15 +132,56 @@ fn ip_in_ip_from_the_front_is_never_unwrapped() {
     let six = Frame::ipv6("2001:db8:9::7".parse().unwrap(), V6.parse().unwrap(), 41);
     assert!(rig.send(&[to_p0(six.payload(inner6))]).is_empty());
     assert_eq!((rig.dropped("asked_here", "nested"), rig.policy.asked()), (3, 0));
-    // For this machine: the kernel's, whole.
-    for to in ["10.0.0.1", "10.0.2.1"] {
-        let frame = wrapped(to, 4, inner);
-        rig.seats[0].front.push(&frame);
-        rig.work();
-        assert!(rig.seats[0].back.take().is_empty(), "{to}");
-        rig.seats[0].kernel.pop(|_, got| assert!(got.ends_with(&frame[14..]), "{to}"));
+    // For this machine, from addresses that its Gatekeepers have: the kernel's, whole.
+    let wrapped6 = |to: &str| {
+        to_p0(
+            Frame::ipv6("2001:db8:9::7".parse().unwrap(), to.parse().unwrap(), 41).payload(inner6),
+        )
+    };
+    let to_us = [
+        wrapped("10.0.0.1", 4, inner),
+        wrapped("10.0.2.1", 4, inner),
+        wrapped6("2001:db8:1::1"),
+        wrapped6("2001:db8:2::1"),
+    ];
+    for dscp in [0, 2, 41] {
+        for (n, frame) in to_us.iter().enumerate() {
+            let frame = with_dscp(frame, dscp);
+            rig.seats[0].front.push(&frame);
+            rig.work();
+            assert!(rig.seats[0].back.take().is_empty(), "{n} {dscp}");
+            let same = |_, got: &[u8]| assert!(got.ends_with(&frame[14..]), "{n} {dscp}");
+            assert!(rig.seats[0].kernel.pop(same).is_some(), "{n} {dscp}");
+        }
     }
     assert_eq!((rig.policy.asked(), rig.seats[0].grantor.passed.get()), (0, 0));
+    // From the back, the same packets are unwrapped, and asked about.
+    rig.policy.lock().wrapped = true;
+    for (n, frame) in to_us.iter().enumerate() {
+        for (dscp, seen) in [(0, (0, 1)), (41, (1, 0))] {
+            let before = (rig.policy.asked() as u64, rig.seats[0].grantor.passed.get());
+            let mut frame = with_dscp(frame, dscp);
+            frame[..6].copy_from_slice(&P1);
+            rig.seats[0].back.push(&frame);
+            rig.work();
+            let after = (rig.policy.asked() as u64, rig.seats[0].grantor.passed.get());
+            assert_eq!((after.0 - before.0, after.1 - before.1), seen, "{n} {dscp}");
+        }
+    }
+}
+
+/// A frame of IPv4 or IPv6 without a tag, its checksum mended.
+fn with_dscp(frame: &[u8], dscp: u8) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    if frame[14] >> 4 == 6 {
+        frame[14..16].copy_from_slice(&(0x6000 | u16::from(dscp) << 6).to_be_bytes());
+    } else {
+        frame[15] = dscp << 2;
+        frame[24..26].fill(0);
+        let sum = wire::checksum::checksum(&frame[14..34]).to_be_bytes();
+        frame[24..26].copy_from_slice(&sum);
+    }
+    frame
 }
 
 /// What a Grantor of its own would find wrong in the tunnel is wrong here, whatever was decided.

@@ -24,6 +24,7 @@ use crate::gatekeeper::programs::Programs;
 use crate::gatekeeper::solicit::DECISION;
 use crate::gatekeeper::solicitor::{CAPACITY, Channel};
 use crate::gatekeeper::{self, settings as shield};
+use crate::grantor::nets::Nets;
 use crate::grantor::{self, settings as granting};
 use crate::parse::owner::Owners;
 use crate::switch::Bridging;
@@ -69,6 +70,8 @@ pub(super) struct State {
     pub(super) says: Option<(bool, Option<ggu::Verdict>)>,
     /// Priority and IP protocol of what was asked, and the packet from its inner header on.
     pub(super) asked: Vec<(u8, u8, Vec<u8>)>,
+    /// Whether Gatekeepers ask, by wrapped packets.
+    pub(super) wrapped: bool,
     answers: VecDeque<Verdict>,
 }
 
@@ -86,7 +89,7 @@ impl Asker for Policy {
     fn ask(&mut self, question: &Question<'_>) -> Result<(), Full> {
         let state = &mut *self.0.lock().unwrap();
         let facts = question.facts;
-        assert_eq!(facts.outer_l3, facts.inner_l3, "there is no header around it");
+        assert_eq!(facts.outer_l3 != facts.inner_l3, state.wrapped, "a header around it");
         let packet = question.bytes[usize::from(facts.inner_l3)..].to_vec();
         state.asked.push((facts.priority, facts.l4_proto, packet));
         if let Some((forward, decision)) = state.says {
@@ -188,6 +191,17 @@ pub(super) fn shield_settings() -> shield::Settings {
     shield::Settings { from, ..shield::Settings::default() }
 }
 
+/// It is a Grantor, too, for Gatekeepers that have the addresses of its clients.
+fn granting_settings() -> granting::Settings {
+    let nets =
+        |nets: &[(&str, u8)]| Nets::new(nets.iter().map(|(net, len)| (net.parse().unwrap(), *len)));
+    granting::Settings {
+        gatekeepers: nets(&[("198.51.100.7", 32), ("2001:db8:9::7", 128)]),
+        serves: nets(&[("10.20.0.0", 16), ("2001:db8:20::", 48)]),
+        ..granting::Settings::default()
+    }
+}
+
 /// A protection without a Grantor.
 pub(super) fn decided_here(net: &str, options: u32) -> Protect {
     let (net, options) = (net.parse().unwrap(), options | LOCAL);
@@ -236,7 +250,7 @@ impl Rig {
             };
             let granting = granting::Counters::new();
             let asks = grantor::Parts {
-                settings: Arc::new(Published::new(&domain, granting::Settings::default())),
+                settings: Arc::new(Published::new(&domain, granting_settings())),
                 counters: granting.clone(),
                 asker: Some(Box::new(policy.clone())),
                 fragments: 0,
