@@ -200,6 +200,6 @@ fn of_lab(error: &io::Error) -> String {
 fn did_you_mean(names: &[&str]) -> String {
     match names {
         [] => String::new(),
-        names => format!(", did you mean `{}`?", names.join("` or `")),
+        names => format!(" (did you mean `{}`?)", names.join("` or `")),
     }
 }

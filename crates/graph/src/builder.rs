@@ -292,7 +292,7 @@ pub enum Error {
         node: &'static str,
     },
     /// A lane that a node reads is not filled on every way to it.
-    #[error("node `{node}` reads the lane `{lane}`, and nobody fills it on the way {}", way.join(", "))]
+    #[error("node `{node}` reads lane `{lane}`, which no node fills on the way {}", way.join(", "))]
     NotFilled {
         /// The node.
         node: &'static str,
@@ -303,7 +303,7 @@ pub enum Error {
     },
     /// Another lane is where a lane that a node reads should be.
     #[error(
-        "node `{node}` reads the lane `{lane}`, and finds `{other}` in its slot on the way {}",
+        "node `{node}` reads lane `{lane}`, and finds `{other}` in its slot on the way {}",
         way.join(", ")
     )]
     Overwritten {

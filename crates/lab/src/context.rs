@@ -23,7 +23,7 @@ use partial::Partial;
 /// How experiments are run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Smaller tables, fewer and shorter slices: under a minute an experiment.
+    /// Smaller tables, fewer and shorter slices.
     pub quick: bool,
     /// Where records go.
     pub out: PathBuf,

@@ -82,12 +82,12 @@ fn a_lane_that_is_read_is_filled_on_every_way() {
     let pass = graph().node(Pass);
     assert_eq!(
         refused(pass),
-        "node `send` reads the lane `group`, and nobody fills it on the way find.pass, pass.send"
+        "node `send` reads lane `group`, which no node fills on the way find.pass, pass.send"
     );
     let bare = Builder::new("pass").node(Pass).node(Send).node(Drop);
     assert_eq!(
         refused(bare),
-        "node `send` reads the lane `group`, and nobody fills it on the way pass.send"
+        "node `send` reads lane `group`, which no node fills on the way pass.send"
     );
     let first = Builder::new("send").node(Send).node(Drop);
     let want = Error::NotFilled { node: "send", lane: "group", way: Vec::new() };
@@ -100,7 +100,7 @@ fn no_lane_overwrites_another_that_is_read() {
     let wrong = graph().connect("parse", "find", "send").connect("find", "pass", "drop");
     assert_eq!(
         refused(wrong),
-        "node `send` reads the lane `group`, and finds `address` in its slot on the way parse.find"
+        "node `send` reads lane `group`, and finds `address` in its slot on the way parse.find"
     );
     assert_eq!(
         refused(Builder::new("twice").node(Twice).node(Send).node(Drop)),
@@ -125,7 +125,7 @@ fn what_a_node_puts_in_comes_with_what_its_edges_carry() {
         graph().connect("find", "pass", "drop").connect("find", "send", "ticker").node(Ticker),
     ] {
         let said = refused(graph);
-        assert!(said.contains("`send` reads the lane `group`, and nobody fills it"), "{said}");
+        assert!(said.contains("`send` reads lane `group`, which no node fills"), "{said}");
     }
 }
 
@@ -136,7 +136,7 @@ fn an_inset_leaves_lanes_alone() {
     assert!(graph().inset("send", Inset, &[]).build(0).is_ok());
     assert_eq!(
         refused(graph().inset("find", Gate, &[])),
-        "node `find` reads the lane `address`, and finds `group` in its slot on the way gate.find"
+        "node `find` reads lane `address`, and finds `group` in its slot on the way gate.find"
     );
     assert!(graph().inset("find", Gate, &["parse"]).build(0).is_ok(), "it stands before nobody");
     assert_eq!(
@@ -149,7 +149,7 @@ fn an_inset_leaves_lanes_alone() {
                 .inset("find", Inset2, &[])
                 .connect("find", "pass", "drop")
         ),
-        "node `find` reads the lane `address`, and nobody fills it on the way inset2.find"
+        "node `find` reads lane `address`, which no node fills on the way inset2.find"
     );
 }
 

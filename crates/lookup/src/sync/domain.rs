@@ -76,7 +76,10 @@ pub struct ThreadState {
 
 /// Too much garbage waits for readers that do not quiesce: try again later.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{waiting} pieces of garbage wait for readers, {limit} are the limit; silent: {silent:?}")]
+#[error(
+    "{waiting} retired objects wait for readers (limit {limit}); threads without a quiescent state: \
+     {silent:?}"
+)]
 pub struct Congested {
     /// Pieces that wait.
     pub waiting: usize,

@@ -53,11 +53,11 @@ enum Action {
         /// Experiments, or the part before the slash for all of a group, or `all`
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
-        /// Smaller tables and shorter slices: each experiment in under a minute
+        /// Smaller tables and shorter slices
         #[arg(long)]
         quick: bool,
-        /// A table instead of the experiments' own, beside them where a paper's claim is judged;
-        /// may be given several times
+        /// A table to measure instead of the experiments' own; where a paper's claim is judged,
+        /// in addition to them; may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
         /// BGP updates to replay instead of made-up ones: an MRT file
@@ -68,7 +68,7 @@ enum Action {
         /// refused
         #[arg(short, long, value_name = "NAME")]
         engine: Vec<String>,
-        /// Run what has a record already, too
+        /// Measure again what already has a record
         #[arg(long)]
         again: bool,
         /// Fold next hops to N different ones, so that tables of narrow hops take part

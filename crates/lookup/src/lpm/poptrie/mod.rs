@@ -8,7 +8,7 @@
 //!    nodes    ( vector 64 | leafvec 64 | base0 32, base1 32 )      24 B
 //!    leaves   [ hop | hop | … ]                 2 B; 4 B where a hop needs it
 //!
-//!    entry    bit 31 = 1: bits 30..0 are the hop, 0 for nothing but /0
+//!    entry    bit 31 = 1: bits 30..0 are the hop; 0: no route but the default
 //!             bit 31 = 0: the place of a node
 //!    node     bit v of `vector` = 1: slot v has a child, node
 //!             base1 + (bits of vector up to v) - 1; bit v = 0: it has a hop, leaf

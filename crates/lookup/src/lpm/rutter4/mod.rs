@@ -9,7 +9,8 @@
 //!                                │                 ▼
 //!   cells  [u16]          cell p + (last 14 bits >> s)   ──► hop, or top bit and the
 //!            ▲                                               line of a deep record
-//!            ├ cells 0 to 2^15 - 1: h at h, the record of a /18 of hop h (s = 14)
+//!            ├ cell h (below 2^15) holds h: the record of every /18 whose only
+//!            │ hop is h (s = 14)
 //!            ├ records of 2, 4 or 8 cells (s = 13, 12, 11), 16 bytes each
 //!            └ records of 16, 32 or 64 cells (s = 10, 9, 8), whole lines;
 //!              behind one of 64, on lines of their own, deep records, one for
@@ -24,10 +25,9 @@
 //! | lookup    | 2 reads on 2 lines: root, cell (AVX-512: 1 where the /18 has   |
 //! |           | one hop); 7 on 3 or 4 lines in a /24 with longer prefixes      |
 //! | build     | one sweep over the prefixes                                    |
-//! | update    | to /24: the cells it owns, each one store; where a record's    |
-//! |           | stride changes, the record written anew and one store; inside  |
-//! |           | a /24, that one painted, the rest of its record copied, one    |
-//! |           | store; /0: one store                                           |
+//! | update    | up to /24: one store for each cell that it owns; a new stride: |
+//! |           | a new record, then one store; inside a /24: a copy of the      |
+//! |           | record with that /24 painted, then one store; /0: one store    |
 //! | memory    | 1 MiB, 64 KiB, and up to 128 bytes for each /18 that is not    |
 //! |           | uniform; 64 or more for each /24 with longer prefixes          |
 //!
@@ -50,9 +50,9 @@
 //! second version has cells of 32 bits.
 //!
 //! The reads bound the rate: with AVX-512, lookups reach two thirds or more of the rate of the
-//! reads alone (`rutter lab run lpm/bound`). Deep records are answered after the others, without a branch that
-//! depends on the address; with AVX-512 by eights. `docs/lab/TRIED.md` lists
-//! changes that were tried and lost.
+//! reads alone (`rutter lab run lpm/bound`). Keys with deep
+//! records are answered last, without a branch that depends on the address, eight at a time
+//! with AVX-512. `docs/lab/TRIED.md` lists changes that were tried and lost.
 //!
 //! Concurrency: a record is complete before the root that places it is stored (release).
 //! After that its cells change one by one; its deep records do not. The memory of a
