@@ -4,19 +4,16 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use netlink::message::{Message, Messages, u16_at, u32_at};
+use netlink::connection::{Netlink, errno};
+use netlink::message::{u16_at, u32_at};
 use netlink::names::*;
 use netlink::request::Request;
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket, SocketAddr as Kernel};
 use tables::peers::Session;
 
 /// Asks about sockets of the network namespace in which this was opened, whichever its
 /// thread is in later.
-pub struct Diag {
-    socket: Socket,
-    sequence: u32,
-}
+pub struct Diag(Netlink);
 
 impl Diag {
     /// Opens it for the namespace of the calling thread.
@@ -24,10 +21,7 @@ impl Diag {
     /// # Errors
     /// When the system refuses.
     pub fn open() -> io::Result<Diag> {
-        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-        socket.bind_auto()?;
-        socket.connect(&Kernel::new(0, 0))?;
-        Ok(Diag { socket, sequence: 0 })
+        Netlink::open(NETLINK_SOCK_DIAG).map(Diag)
     }
 
     /// What the kernel says of the socket that is connected so; `None` where there is none.
@@ -36,22 +30,8 @@ impl Diag {
         (from, to): (SocketAddr, SocketAddr),
         read: impl FnOnce(Said<'_>) -> R,
     ) -> io::Result<Option<R>> {
-        self.ask(0, question(from, to, u32::MAX))?;
-        // The answer is there when the question has been sent.
-        loop {
-            let mut answer = Vec::with_capacity(ANSWER);
-            self.socket.recv(&mut answer, DONT_WAIT)?;
-            let said = Messages::new(&answer).find(|m| m.sequence == self.sequence);
-            let Some(said) = said else { continue };
-            return match said.kind {
-                NLMSG_ERROR => match failure(&said) {
-                    Some(error) if error.raw_os_error() == Some(ENOENT) => Ok(None),
-                    Some(error) => Err(error),
-                    None => continue,
-                },
-                _ => Ok(Some(read(Said(said.payload)))),
-            };
-        }
+        let said = found(self.0.get(question(from, to, u32::MAX)))?;
+        Ok(said.first().map(|said| read(Said(said))))
     }
 
     /// The sessions with one end at one of `ports`: established, or asked for from here.
@@ -67,43 +47,24 @@ impl Diag {
         }
         for any in [IpAddr::from([0; 4]), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             let any = SocketAddr::from((any, 0));
-            let asked = question(any, any, STATES);
-            self.ask(NLM_F_DUMP, asked.attr(INET_DIAG_REQ_BYTECODE, &one_end_at(ports)))?;
-            self.listing(|said| {
+            let asked = question(any, any, STATES).attr(INET_DIAG_REQ_BYTECODE, &one_end_at(ports));
+            let listed = found(self.0.dump(asked))?;
+            all.extend(listed.iter().map(|said| Said(said)).filter_map(|said| {
                 let session = said.session();
                 let ours = [session.remote.1, session.local.1].iter().any(|p| ports.contains(p));
-                if ours && said.is_held() {
-                    all.push(session);
-                }
-            })?;
+                (ours && said.is_held()).then_some(session)
+            }));
         }
         Ok(all)
     }
+}
 
-    fn ask(&mut self, flags: u16, asked: Request) -> io::Result<()> {
-        self.sequence = self.sequence.wrapping_add(1);
-        self.socket.send(&asked.finish(self.sequence, flags), 0).map(drop)
-    }
-
-    /// Hands each entry of a listing to `each`. A part is there when the one before it has
-    /// been read.
-    fn listing(&mut self, mut each: impl FnMut(Said<'_>)) -> io::Result<()> {
-        loop {
-            let mut part = Vec::with_capacity(PART);
-            self.socket.recv(&mut part, DONT_WAIT)?;
-            for message in Messages::new(&part).filter(|m| m.sequence == self.sequence) {
-                match message.kind {
-                    NLMSG_DONE => return Ok(()),
-                    // No such sockets in this kernel: without IPv6 there is no listing of them.
-                    NLMSG_ERROR => match failure(&message) {
-                        Some(error) if error.raw_os_error() == Some(ENOENT) => return Ok(()),
-                        Some(error) => return Err(error),
-                        None => {}
-                    },
-                    _ => each(Said(message.payload)),
-                }
-            }
-        }
+/// What the kernel has found: nothing where it has no such socket, or none of that family
+/// (without IPv6).
+fn found(answers: io::Result<Vec<Vec<u8>>>) -> io::Result<Vec<Vec<u8>>> {
+    match answers {
+        Err(error) if errno(&error) == Some(ENOENT) => Ok(Vec::new()),
+        answers => answers,
     }
 }
 
@@ -194,20 +155,10 @@ fn one_end_at(ports: &[u16]) -> Vec<u8> {
     program
 }
 
-/// The error in a message of that kind; `None` for an acknowledgement.
-fn failure(message: &Message<'_>) -> Option<io::Error> {
-    let error = (u32_at(message.payload, 0) as i32).wrapping_neg();
-    (error != 0).then(|| io::Error::from_raw_os_error(error))
-}
-
 const TCP: u8 = 6;
 const STATES: u32 = 1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_CLOSE_WAIT;
 const UID: usize = 64;
 const INODE: usize = 68;
-const ANSWER: usize = 4096;
-/// The kernel fills up to 32 KiB of a listing at once into a buffer this large.
-const PART: usize = 64 << 10;
-const DONT_WAIT: i32 = 0x40;
 const ENOENT: i32 = 2;
 
 #[cfg(test)]
