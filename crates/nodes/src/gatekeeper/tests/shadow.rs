@@ -369,6 +369,8 @@ fn the_solicitor_does_with_a_shadow_what_it_does_with_requests() {
         let full = rigs[0].graph.stats().snapshot().dropped("solicit", "full");
         let counts = &rigs[1].counters.shadows;
         assert_eq!((counts.passed.get(), counts.dropped.get(), full), (1, 87, 87));
+        let of = HOSTS.map(|host| &rigs[1].counters.drops(rigs[1].set(host)).unwrap().shadows);
+        assert_eq!(of.map(|of| [of.passed.get(), of.dropped.get()]), [[1, 87], [0, 0]]);
         // All went on at once; a copy for whoever there is.
         let out = rigs[1].back.take();
         assert_eq!(out.iter().filter(|frame| frame[23] == 17).count(), 600);
