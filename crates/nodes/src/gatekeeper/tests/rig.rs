@@ -32,7 +32,7 @@ use crate::testbed::{P0, P1, to_p0, udp4};
 use crate::{router, switch};
 
 /// Of the other back port.
-const P2: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const P2: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The Grantor's.
 pub(super) const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
 
