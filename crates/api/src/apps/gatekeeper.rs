@@ -335,7 +335,7 @@ pub struct Verdicts {
     /// Those beyond a budget too.
     pub declined: u64,
     pub declined_bytes: u64,
-    /// For want of a place in the table, or because a program failed.
+    /// For want of a place in the table, because a program failed, or by a protection that drops.
     pub dropped: u64,
     pub dropped_bytes: u64,
 }
@@ -358,10 +358,14 @@ pub struct Protected {
     /// What would have become of its packets while it was one.
     #[serde(default)]
     pub shadow_verdicts: Verdicts,
+    /// Its requests while it was one, by what the channel did, or would have done.
+    #[serde(default)]
+    pub shadow_requests: Vec<Count>,
     /// Decisions for it that came, by what became of them.
     #[serde(default)]
     pub decisions: Vec<Count>,
     /// Packets of its own that were dropped, by node and reason: all, also those that never were.
+    /// What a change overtook on its way (`shield.changed`) is of no protection.
     /// `icmp_error.reported`: packets too long for the back, whose sources are sent an ICMP error.
     #[serde(default)]
     pub drops: Vec<Count>,

@@ -110,8 +110,10 @@ impl Decisions {
             } else if self.waiting.len() < MOST_WAITING {
                 self.waiting.push_back(next);
             } else {
-                let more = 1 + decisions.flatten().count();
-                self.heard.counters.decisions.too_many.add(more as u64);
+                let by = By::Grantor(from, settings.decisions_from);
+                for lost in std::iter::once(next.decision).chain(decisions.flatten()) {
+                    self.heard.cut_off(v.guard(), by, iface, &lost);
+                }
                 return Why::TooMany;
             }
         }

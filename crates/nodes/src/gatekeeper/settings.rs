@@ -10,6 +10,7 @@ use wire::ipip;
 
 use super::fault::Kind;
 use super::rule::PROGRAMS;
+use super::shield::Why;
 
 /// What may change while packets flow; published.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ pub struct Verdicts {
     /// Those beyond a budget too.
     pub declined: Counter,
     pub declined_bytes: Counter,
-    /// For want of a place in the table, or because a program failed.
+    /// For want of a place in the table, because a program failed, or by a protection that drops.
     pub dropped: Counter,
     pub dropped_bytes: Counter,
 }
@@ -106,12 +107,12 @@ impl Verdicts {
 }
 
 /// Packets of one protection that were dropped, by the codes of the nodes' reasons; or reported;
-/// or let pass, because it is a bypass.
+/// or let pass, because it is a bypass; and its requests while it was a shadow.
 #[derive(Debug, Default)]
 pub struct Drops {
     /// By `shield`.
     pub shield: [Counter; SHIELD_DROPS],
-    /// By `solicit`, but for what is no protection's any more.
+    /// By `solicit`.
     pub solicit: [Counter; SOLICIT_DROPS],
     /// Too long, and not to be fragmented: by `icmp_error`, as far as its rate goes.
     pub reported: Counter,
@@ -119,10 +120,12 @@ pub struct Drops {
     pub bypassed: Counter,
     /// Of their frames, as they came.
     pub bypassed_bytes: Counter,
+    /// Of requests that the solicitor was shown.
+    pub shadows: Shadows,
 }
 
-/// Reasons of `shield`.
-pub const SHIELD_DROPS: usize = 10;
+/// Reasons of `shield`, but for the last one, `changed`: what the protection was is not known.
+pub const SHIELD_DROPS: usize = 9;
 /// Reasons of `solicit`.
 pub const SOLICIT_DROPS: usize = 8;
 
@@ -131,7 +134,7 @@ pub const SOLICIT_DROPS: usize = 8;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     fates: [Sum; 4],
-    drops: [u16; SHIELD_DROPS],
+    drops: [u16; SHIELD_DROPS + 1],
 }
 
 /// Packets and bytes of a vector's packets at most, in one number: one addition counts both.
@@ -218,12 +221,8 @@ pub struct Decisions {
     pub refused: [Counter; Refusal::ALL.len()],
     /// Messages with IPv4 options, which nobody reads.
     pub options: Counter,
-    /// Cut off: a poll passes on 1,024 decisions, and no more than 16,384 wait for later ones.
-    pub too_many: Counter,
     /// For a destination that nothing protects.
     pub unprotected: Counter,
-    /// Their protection had gone, or its options had changed, when they came to the table.
-    pub stale: Counter,
     /// All others.
     pub all: Fates,
 }
@@ -234,6 +233,10 @@ pub struct Decisions {
 pub struct Fates {
     /// From somebody whose decisions do not count for the destination ([`DecisionsFrom`]).
     pub not_its_grantor: Counter,
+    /// Cut off: a poll passes on 1,024 decisions, and no more than 16,384 wait for later ones.
+    pub too_many: Counter,
+    /// The protection had gone, or its options had changed, when they came to the table.
+    pub stale: Counter,
     pub unknown_program: Counter,
     pub bad_parameters: Counter,
     /// Another worker's ring had no room.
@@ -375,6 +378,21 @@ impl Counters {
                 counter.add(dropped.into());
             }
         }
+    }
+
+    /// Counts a packet that is dropped whatever its flow is, in a frame of so many bytes.
+    pub(super) fn count_discarded(&self, set: SetId, bytes: u64) {
+        for of in self.of(set).into_iter().chain([&self.all]) {
+            of.dropped.add(1);
+            of.dropped_bytes.add(bytes);
+        }
+        self.drops(set).into_iter().for_each(|of| of.shield[Why::Discarded as usize].add(1));
+    }
+
+    /// Counts a request of a shadow: for all, and for its protection.
+    pub(super) fn count_shadow(&self, set: SetId, fate: impl Fn(&Shadows) -> &Counter) {
+        fate(&self.shadows).add(1);
+        self.drops(set).into_iter().for_each(|of| fate(&of.shadows).add(1));
     }
 
     /// The same of a decision.

@@ -185,7 +185,7 @@ impl Shield {
             let (mut n, waiting) = (0, ring.waiting().min(VECTOR));
             for (at, next) in (0..waiting).filter_map(|at| Some((at, ring.peek_at(at)?))) {
                 if protections.get(next.set).is_none() {
-                    counters.decisions.stale.add(1);
+                    counters.count_decision(next.set, |of| &of.stale);
                     continue;
                 }
                 (batch.keys[n], batch.at[n]) = (next.key, at as u16);
@@ -348,9 +348,8 @@ fn gather(
                 pass(v, i);
             }
             Kind::Discard => {
-                if let Some(of) = protections.at(step.index()).and_then(|of| counters.drops(of.id))
-                {
-                    of.shield[Why::Discarded as usize].add(1);
+                if let Some(of) = protections.at(step.index()) {
+                    counters.count_discarded(of.id, v.frame_len(i).into());
                 }
                 v.drop(i, Why::Discarded);
             }
@@ -414,7 +413,8 @@ fn judge(
     entries.packet(k, named.set(), &arrival)
 }
 
-const _: () = assert!(<Why as graph::Label>::NAMES.len() == SHIELD_DROPS);
+const _: () = assert!(<Why as graph::Label>::NAMES.len() == SHIELD_DROPS + 1);
+const _: () = assert!(Why::Changed as usize == SHIELD_DROPS);
 
 /// What becomes of a packet whose flow has no place, where it is not dropped.
 const LEAST: Step =

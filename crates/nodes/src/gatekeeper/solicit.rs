@@ -231,8 +231,10 @@ impl Node for Solicit {
         self.away.queue.take_back();
         loop {
             let mut seats = std::iter::once(&mut self.away).chain(&mut self.here);
+            let waiting = seats.find_map(|seat| seat.queue.pop())?.1;
             // What was only counted is no packet.
-            if let Some(kept) = seats.find_map(|seat| seat.queue.pop())?.1.kept {
+            if let Some(kept) = waiting.kept {
+                count(&self.counters, waiting.request.set(), Why::Stopped);
                 return Some((kept, Why::Stopped));
             }
         }
@@ -301,7 +303,8 @@ fn send(
     let sent = seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
         let in_shadow = waiting.request.is_in_shadow();
         let Some(kept) = waiting.kept.take() else {
-            by.counters.shadows.passed.add(1); // nothing else has no packet
+            // Nothing else has no packet.
+            by.counters.count_shadow(waiting.request.set(), |of| &of.passed);
             return Ok(true);
         };
         let i = match v.emit(kept) {
@@ -317,7 +320,7 @@ fn send(
             }
         };
         if in_shadow {
-            by.counters.shadows.passed.add(1);
+            by.counters.count_shadow(waiting.request.set(), |of| &of.passed);
         }
         Ok(by.send(v, i, &waiting))
     });
@@ -347,6 +350,7 @@ impl Gone<'_> {
             self.whose.turn_to(request.set(), self.protections, self.ways);
         }
         let Some(protection) = self.whose.protection else {
+            count(self.counters, request.set(), Why::Stale);
             v.drop(i, Why::Stale);
             return false;
         };
@@ -403,7 +407,7 @@ fn push(
     let Some(dropped) = queue.push(waiting.request.dscp(), waiting) else { return };
     let request = dropped.item.request;
     match request.is_in_shadow() {
-        true => counters.shadows.dropped.add(1),
+        true => counters.count_shadow(request.set(), |of| &of.dropped),
         false => count(counters, request.set(), Why::Full),
     }
     if let Some(kept) = dropped.item.kept {

@@ -112,6 +112,16 @@ impl ToOwners {
         }
     }
 
+    /// Counts a decision that is not passed on, for want of room.
+    #[cold]
+    pub(super) fn cut_off(&self, guard: Guard<'_>, by: By, iface: IfaceId, decision: &Decision) {
+        let counters = &self.counters;
+        match self.protection(guard, by, iface, decision.flow.ends().1) {
+            Some(Ok(set) | Err(set)) => counters.count_decision(set, |of| &of.too_many),
+            None => counters.decisions.all.too_many.add(1),
+        }
+    }
+
     /// The protection of `dst` in the VRF of `iface`; as an error where `by` has no say
     /// there.
     fn protection(

@@ -17,23 +17,19 @@ use super::testbed::{OWN, bridges};
 use super::tests::{Rig, punted};
 use crate::tests::replay::{Survivor, captures, of_each_kind};
 
-/// A switch that takes each frame at the next of its ports.
-struct Switch {
-    rig: Rig,
-    turn: usize,
-}
+/// A switch that takes frames at each of its ports by turns.
+struct Switch(Rig);
 
 impl Survivor for Switch {
-    fn push(&mut self, frame: &[u8]) {
-        let peers = &self.rig.peers;
-        peers[self.turn % peers.len()].push(frame);
-        self.turn += 1;
+    fn push(&mut self, frame: &[u8], turn: usize) {
+        let peers = &self.0.peers;
+        peers[turn % peers.len()].push(frame);
     }
 
     fn run(&mut self) -> Balance {
-        let law = self.rig.run().law;
-        punted(&mut self.rig);
-        self.rig.peers.iter().for_each(|peer| drop(peer.take()));
+        let law = self.0.run().law;
+        punted(&mut self.0);
+        self.0.peers.iter().for_each(|peer| drop(peer.take()));
         law
     }
 
@@ -44,12 +40,12 @@ impl Survivor for Switch {
 
 #[test]
 fn a_switch_survives_frames_of_each_kind_whole_and_damaged() {
-    of_each_kind(Switch { rig: Rig::of(bridges()), turn: 0 });
+    of_each_kind(Switch(Rig::of(bridges())));
 }
 
 #[test]
 fn a_switch_survives_captures_whole_and_damaged() {
-    captures(Switch { rig: Rig::of(bridges()), turn: 0 });
+    captures(Switch(Rig::of(bridges())));
 }
 
 fn text(name: &str) -> Option<String> {

@@ -16,8 +16,8 @@ use crate::testbed::P0;
 
 /// What survives any frame.
 pub(crate) trait Survivor {
-    /// Takes `frame` at one of its ports.
-    fn push(&mut self, frame: &[u8]);
+    /// Takes `frame` at one of its ports, and in one of its ways: whose `turn` it is.
+    fn push(&mut self, frame: &[u8], turn: usize);
 
     /// Works until nothing comes any more; the law, which holds.
     fn run(&mut self) -> Balance;
@@ -27,7 +27,7 @@ pub(crate) trait Survivor {
 }
 
 impl Survivor for Rig {
-    fn push(&mut self, frame: &[u8]) {
+    fn push(&mut self, frame: &[u8], _: usize) {
         self.peers[0].push(frame);
     }
 
@@ -49,6 +49,38 @@ struct Replay<S> {
     captures: usize,
     pushed: u64,
     unread: Vec<String>,
+}
+
+/// How many frames have come to its address and elsewhere, by turns.
+#[derive(Default)]
+struct Turns([[usize; 4]; 2], Balance);
+
+impl Survivor for Turns {
+    fn push(&mut self, frame: &[u8], turn: usize) {
+        self.0[usize::from(frame.starts_with(&P0))][turn % 4] += 1;
+        self.1.received += 1;
+        self.1.transmitted += 1;
+    }
+
+    fn run(&mut self) -> Balance {
+        self.1
+    }
+
+    fn mac(&self) -> [u8; 6] {
+        P0
+    }
+}
+
+/// Those too that are not damaged, of which there are two a frame.
+#[test]
+fn each_kind_of_frame_takes_every_turn() {
+    let mut replay = Replay::new(Turns::default());
+    replay.frames(&vec![vec![0; 60]; MOST_DAMAGED]);
+    let before = std::mem::take(&mut replay.survivor.0);
+    replay.frames(&vec![vec![0; 60]; MOST_DAMAGED + 400]);
+    let more =
+        |kind: usize| [0, 1, 2, 3].map(|turn| replay.survivor.0[kind][turn] - before[kind][turn]);
+    assert_eq!([0, 1].map(more), [[100; 4]; 2]);
 }
 
 #[test]
@@ -137,13 +169,15 @@ impl<S: Survivor> Replay<S> {
     fn frames(&mut self, frames: &[Vec<u8>]) {
         let mac = self.survivor.mac();
         for (i, frame) in frames.iter().enumerate() {
-            self.push(frame);
-            self.push(&addressed(frame, mac));
+            // Whole, addressed and damaged, each in every turn.
+            self.push(frame, i);
+            self.push(&addressed(frame, mac), i + 1);
             if i < MOST_DAMAGED {
                 let mut rng = SplitMix64(i as u64 + 1);
-                self.push(&addressed(&frame[..rng.below(frame.len() as u64 + 1) as usize], mac));
-                self.push(&addressed(&flipped(frame, &mut rng), mac));
-                self.push(&relengthened(addressed(frame, mac), &mut rng));
+                let cut = rng.below(frame.len() as u64 + 1) as usize;
+                self.push(&addressed(&frame[..cut], mac), i + 2);
+                self.push(&addressed(&flipped(frame, &mut rng), mac), i + 3);
+                self.push(&relengthened(addressed(frame, mac), &mut rng), i + 4);
             }
             if i % 32 == 31 {
                 self.run();
@@ -152,8 +186,8 @@ impl<S: Survivor> Replay<S> {
         self.run();
     }
 
-    fn push(&mut self, frame: &[u8]) {
-        self.survivor.push(frame);
+    fn push(&mut self, frame: &[u8], turn: usize) {
+        self.survivor.push(frame, turn);
         self.pushed += 1;
     }
 

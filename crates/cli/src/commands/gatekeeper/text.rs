@@ -143,6 +143,8 @@ pub(super) fn protections(all: &[Protected]) -> Table {
         let taken = |of: &&Count| TAKEN.contains(&of.what.as_str()) || of.count == 0;
         let refused = one.decisions.iter().filter(|of| !taken(of));
         notes.extend(refused.map(|of| format!("{} decisions {}", number(of.count), of.what)));
+        let asked = one.shadow_requests.iter().filter(|of| of.count > 0);
+        notes.extend(asked.map(|of| format!("{} shadow requests {}", number(of.count), of.what)));
         table.row([
             one.protect.prefix.clone(),
             does,
@@ -318,6 +320,7 @@ mod tests {
             hides: None,
             verdicts: Verdicts::default(),
             shadow_verdicts: Verdicts { requests: 1_234, ..Verdicts::default() },
+            shadow_requests: Vec::new(),
             decisions: Vec::new(),
             drops: Vec::new(),
             bypassed: 0,
@@ -335,6 +338,9 @@ mod tests {
         let refused = text(&one);
         assert!(refused.contains("2 decisions no_place") && !refused.contains("granted,"));
         assert!(!refused.contains("no_page") && refused.contains("1,234"));
+        one.shadow_requests = vec![count("passed", 56), count("dropped", 0)];
+        let asked = text(&one);
+        assert!(asked.contains("56 shadow requests passed") && !asked.contains("requests dropped"));
         one.protect.shadow = false;
         assert!(!text(&one).contains("1,234"), "it was not a shadow");
         let shown = shadows(&[one]).to_string();

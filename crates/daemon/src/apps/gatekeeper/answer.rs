@@ -270,13 +270,13 @@ impl Guarding {
             let live = lock(&self.live);
             let shown = page.iter().map(|info| {
                 let before = live.before.get(&info.id.index).copied().unwrap_or_default();
-                let counted = Counted::of(&self.counters, info.id);
+                let counted = Counted::of(&self.counters, info.id).since(&before);
                 let drops = counted
-                    .dropped_since(&before)
+                    .drops()
                     .map(|(node, why, count)| Count { what: format!("{node}.{why}"), count });
                 let drops = drops.collect();
-                let [bypassed, bypassed_bytes] = counted.bypassed_since(&before);
-                let ([verdicts, shadow_verdicts], decisions) = counted.since(before);
+                let [bypassed, bypassed_bytes] = counted.bypassed;
+                let [verdicts, shadow_verdicts] = counted.verdicts;
                 Protected {
                     protect: show::protect(info),
                     faults: info
@@ -290,7 +290,8 @@ impl Guarding {
                     hides: info.hides.map(|net| net.to_string()),
                     verdicts,
                     shadow_verdicts,
-                    decisions,
+                    shadow_requests: counted.shadow_requests(),
+                    decisions: counted.decisions(),
                     drops,
                     bypassed,
                     bypassed_bytes,
@@ -357,9 +358,8 @@ impl Guarding {
             let live = lock(&self.live);
             for info in &page {
                 let before = live.before.get(&info.id.index).copied().unwrap_or_default();
-                let counted = Counted::of(&self.counters, info.id);
-                let drops = counted.dropped_since(&before);
-                let drops = drops.filter(|(.., count)| *count > 0);
+                let counted = Counted::of(&self.counters, info.id).since(&before);
+                let drops = counted.drops().filter(|(.., count)| *count > 0);
                 most.extend(drops.map(|(node, why, count)| Dropped {
                     prefix: info.net.to_string(),
                     what: format!("{node}.{why}"),

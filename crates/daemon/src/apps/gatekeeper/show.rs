@@ -9,7 +9,7 @@ use nodes::gatekeeper::icmp_error::IcmpError;
 use nodes::gatekeeper::listing::{Known, Row, State};
 use nodes::gatekeeper::rule::Budget;
 use nodes::gatekeeper::settings::{
-    Counters, DecisionsFrom, Drops, Fates, SHADOW, SHIELD_DROPS, SOLICIT_DROPS, Verdicts,
+    Counters, DecisionsFrom, Drops, Fates, SHADOW, SHIELD_DROPS, SOLICIT_DROPS, Shadows, Verdicts,
 };
 use nodes::gatekeeper::{shield, solicit};
 use tables::show::{GrantorInfo, ProtectionInfo};
@@ -145,61 +145,78 @@ pub(super) fn decisions_from(from: DecisionsFrom) -> &'static str {
 /// The workers' counters for one protection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
-    verdicts: [shown::Verdicts; 2],
+    /// Of the protection, and of it as a shadow.
+    pub verdicts: [shown::Verdicts; 2],
+    /// Packets and bytes that a bypass has let pass.
+    pub bypassed: [u64; 2],
     decided: [u64; FATES.len()],
     drops: [u64; DROPS],
-    bypassed: [u64; 2],
+    shadows: [u64; SHADOWS.len()],
 }
 
 impl Counted {
     /// All workers' for a protection.
     pub fn of(workers: &[Arc<Counters>], set: SetId) -> Counted {
-        let mut decided = [0; FATES.len()];
+        let mut all = Counted {
+            verdicts: [
+                sum(workers.iter().filter_map(|counters| counters.of(set))),
+                sum(workers.iter().filter_map(|counters| counters.shadow_of(set))),
+            ],
+            ..Counted::default()
+        };
         for of in workers.iter().filter_map(|counters| counters.decided(set)) {
-            decided.iter_mut().zip(fates(of)).for_each(|(sum, counter)| *sum += counter.get());
+            add(&mut all.decided, fates(of));
         }
-        let verdicts = [
-            sum(workers.iter().filter_map(|counters| counters.of(set))),
-            sum(workers.iter().filter_map(|counters| counters.shadow_of(set))),
-        ];
-        let (mut drops, mut bypassed) = ([0; DROPS], [0; 2]);
         for of in workers.iter().filter_map(|counters| counters.drops(set)) {
-            drops.iter_mut().zip(dropped(of)).for_each(|(sum, counter)| *sum += counter.get());
-            let passed = [&of.bypassed, &of.bypassed_bytes];
-            bypassed.iter_mut().zip(passed).for_each(|(sum, counter)| *sum += counter.get());
+            add(&mut all.drops, dropped(of));
+            add(&mut all.bypassed, [&of.bypassed, &of.bypassed_bytes]);
+            add(&mut all.shadows, shadows(&of.shadows));
         }
-        Counted { verdicts, decided, drops, bypassed }
+        all
     }
 
-    /// Packets and bytes that a bypass has let pass since then.
-    pub fn bypassed_since(&self, before: &Counted) -> [u64; 2] {
-        [0, 1].map(|at| self.bypassed[at].saturating_sub(before.bypassed[at]))
+    /// What was counted since.
+    pub fn since(mut self, before: &Counted) -> Counted {
+        for (now, before) in self.verdicts.iter_mut().zip(before.verdicts) {
+            *now = since(*now, before);
+        }
+        less(&mut self.bypassed, &before.bypassed);
+        less(&mut self.decided, &before.decided);
+        less(&mut self.drops, &before.drops);
+        less(&mut self.shadows, &before.shadows);
+        self
     }
 
-    /// Drops since then, by node and reason; and what was reported.
-    pub fn dropped_since(
-        &self,
-        before: &Counted,
-    ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
-        let counts = self.drops.into_iter().zip(before.drops);
-        let counts = counts.map(|(now, then)| now.saturating_sub(then));
-        let reasons =
-            [(SHIELD, shield::Why::NAMES), (SOLICIT, solicit::Why::NAMES), (ERRORS, REPORTED)];
+    /// Drops, by node and reason; and what was reported.
+    pub fn drops(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let ours = &shield::Why::NAMES[..SHIELD_DROPS];
+        let reasons = [(SHIELD, ours), (SOLICIT, solicit::Why::NAMES), (ERRORS, REPORTED)];
         let names =
             reasons.into_iter().flat_map(|(node, all)| all.iter().map(move |of| (node, of)));
-        names.zip(counts).map(|((node, why), count)| (node, *why, count))
+        names.zip(self.drops).map(|((node, why), count)| (node, *why, count))
     }
 
-    /// What was counted since: of a protection, of it as a shadow, and decisions by what
-    /// became of them.
-    pub fn since(self, before: Counted) -> ([shown::Verdicts; 2], Vec<shown::Count>) {
-        let [now, then] = [self.verdicts, before.verdicts];
-        let decided = self.decided.iter().zip(before.decided);
-        let decided = decided.map(|(now, then)| now.saturating_sub(then));
-        let count = |(what, count): (&&str, u64)| shown::Count { what: (*what).into(), count };
-        let decided = FATES.iter().zip(decided).map(count).collect();
-        ([since(now[0], then[0]), since(now[1], then[1])], decided)
+    /// Decisions by what became of them.
+    pub fn decisions(&self) -> Vec<shown::Count> {
+        named(FATES.into_iter().zip(self.decided))
     }
+
+    /// Requests of it as a shadow by what the channel did.
+    pub fn shadow_requests(&self) -> Vec<shown::Count> {
+        named(SHADOWS.into_iter().zip(self.shadows))
+    }
+}
+
+fn add<'c>(sums: &mut [u64], counters: impl IntoIterator<Item = &'c Counter>) {
+    sums.iter_mut().zip(counters).for_each(|(sum, counter)| *sum += counter.get());
+}
+
+fn less(now: &mut [u64], before: &[u64]) {
+    now.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(*before));
+}
+
+fn named(all: impl Iterator<Item = (&'static str, u64)>) -> Vec<shown::Count> {
+    all.map(|(what, count)| shown::Count { what: what.into(), count }).collect()
 }
 
 /// What all workers have counted: of what is no shadow, and of shadows.
@@ -262,10 +279,7 @@ pub(super) fn decisions(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
     counts(workers, |of| {
         let of = &of.decisions;
         let fates = FATES.iter().copied().zip(fates(&of.all));
-        let [options, stale] = [("options", &of.options), ("stale", &of.stale)];
-        let [unprotected, too_many] =
-            [("unprotected", &of.unprotected), ("too_many", &of.too_many)];
-        let others = [unprotected, stale, options, too_many];
+        let others = [("unprotected", &of.unprotected), ("options", &of.options)];
         let refused = Refusal::ALL.iter().zip(&of.refused).map(|(why, count)| (why.name(), count));
         fates.chain(others).chain(refused).collect()
     })
@@ -282,10 +296,7 @@ pub(super) fn errors(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
 
 /// Requests of shadows by what the channel did.
 pub(super) fn shadow_requests(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
-    counts(workers, |of| {
-        let of = &of.shadows;
-        vec![("passed", &of.passed), ("dropped", &of.dropped), ("no_copy", &of.no_copy)]
-    })
+    counts(workers, |of| SHADOWS.into_iter().zip(shadows(&of.shadows)).collect())
 }
 
 /// Added up over the workers, each of which has the same ones.
@@ -306,7 +317,7 @@ fn counts(
 }
 
 /// The outcomes of decisions for a protection, by name.
-const FATES: [&str; 9] = [
+const FATES: [&str; 11] = [
     "granted",
     "declined",
     "by_program",
@@ -316,7 +327,12 @@ const FATES: [&str; 9] = [
     "ring_full",
     "no_place",
     "no_page",
+    "stale",
+    "too_many",
 ];
+
+/// What the channel did with requests of shadows, by name.
+const SHADOWS: [&str; 3] = ["passed", "dropped", "no_copy"];
 
 /// Drops of one protection.
 const DROPS: usize = SHIELD_DROPS + SOLICIT_DROPS + 1;
@@ -343,5 +359,12 @@ fn fates(of: &Fates) -> [&Counter; FATES.len()] {
         &of.ring_full,
         &of.no_place,
         &of.no_page,
+        &of.stale,
+        &of.too_many,
     ]
+}
+
+/// In the order of their names.
+fn shadows(of: &Shadows) -> [&Counter; SHADOWS.len()] {
+    [&of.passed, &of.dropped, &of.no_copy]
 }

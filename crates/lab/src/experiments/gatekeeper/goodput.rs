@@ -57,12 +57,13 @@ const CARD: Card = Card {
     }],
 };
 
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "one worker on a core of its own; clients, server and stand-in share the other",
     "the stand-in grants clients and leaves the flood's requests unanswered; the flood's frames \
      are made by the worker, whose capacity is with that",
     "elapsed time; seconds in which the machine took more than 1 ms of the worker's core are left \
      out, whatever came of them: taken_percent and slices_left_out are of the worker's core",
+    "places: flows that the table may hold; it has 2^26, or as many as there is memory for",
 ];
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {

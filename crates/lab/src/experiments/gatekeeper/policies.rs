@@ -58,13 +58,15 @@ const CARD: Card = Card {
     }],
 };
 
-const NOTES: [&str; 3] = [
+const NOTES: [&str; 4] = [
     "the policy: sources that cannot be by lpmlib, web servers by TCP and UDP, the rest; IPv4 and IPv6 in turn; its \
      verdicts are compared with a model's",
     "alone: the calls in the policy's process, without rings; 64 at once are one call into Lua, of lookup_policy_batch \
      where the policy has it, else of a loop over lookup_policy",
     "rings: from the question to the checked verdict, by one worker on a core of its own; processes share the others, \
      and sleep after 50 µs without a question where there are fewer of those than processes",
+    "a lone packet: from the question to the checked verdict in a loop that does nothing else; the node that asks, \
+     its graph and the ports are not in it",
 ];
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {

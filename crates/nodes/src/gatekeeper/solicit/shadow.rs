@@ -23,9 +23,9 @@ pub(super) fn show(
     queue: &mut Queue<Waiting>,
     counters: &Counters,
 ) {
-    let counts = &counters.shadows;
+    let set = request.set();
     if !queue.takes(request.dscp()) {
-        return counts.dropped.add(1);
+        return counters.count_shadow(set, |of| &of.dropped);
     }
     let packet_len = packet_len(v.head(i));
     let link = v.frame_len(i).wrapping_sub(v.len(i));
@@ -34,13 +34,13 @@ pub(super) fn show(
     let is_here = protection.is_some_and(is_here);
     let len = if is_here { Ok(ONE) } else { ways.frame_len(packet_len, asked, mixed) };
     let Ok(len) = len else {
-        return counts.dropped.add(1);
+        return counters.count_shadow(set, |of| &of.dropped);
     };
     let is_heard = is_here || shadow.is_some();
     let kept = is_heard.then(|| {
         let kept = copy(v, i);
         if kept.is_none() {
-            counts.no_copy.add(1);
+            counters.count_shadow(set, |of| &of.no_copy);
         }
         kept
     });

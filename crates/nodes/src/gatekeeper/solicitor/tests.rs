@@ -1,6 +1,7 @@
 //! Workers that share a channel, in a time of their own.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use graph::clock::Rate;
@@ -174,6 +175,58 @@ fn a_worker_that_stops_bars_the_others_for_200_us() {
     let now = second + 10 * poll;
     stopped.poll(&times, now);
     assert_eq!((stopped.sent_at(42), stopped.queue.len()), (1, 0));
+}
+
+/// By two threads and one clock, which goes on by each poll of the second: the first sleeps for a
+/// second of it with level 42 queued, and then fights for the tokens.
+#[test]
+fn a_thread_that_sleeps_bars_the_other_for_200_us() {
+    let times = times();
+    let channel = Channel::new(BYTES, 2, 0);
+    let [mut sleeper, mut other] = workers(&channel);
+    empty(&channel, &times, 0);
+    let (poll, second) = (times.second() / 100_000, times.second()); // 10 µs
+    let (clock, asleep, awake) = (AtomicU64::new(0), Barrier::new(2), Barrier::new(2));
+    let first = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            sleeper.push(42, 0);
+            sleeper.poll(&times, 0);
+            asleep.wait();
+            awake.wait();
+            while clock.load(Relaxed) < 2 * second {
+                sleeper.push(42, 0);
+                sleeper.poll(&times, clock.load(Relaxed));
+            }
+        });
+        asleep.wait();
+        let mut poll = || {
+            let now = clock.fetch_add(poll, Relaxed) + poll;
+            other.push(41, now);
+            (other.poll(&times, now) > 0, now)
+        };
+        let mut first = None;
+        while clock.load(Relaxed) < second {
+            let (sent, now) = poll();
+            first = first.or(sent.then_some(now));
+        }
+        awake.wait();
+        while clock.load(Relaxed) < 2 * second {
+            poll();
+        }
+        first.unwrap()
+    });
+    assert!(first > times.published() && first < second / 1_000, "{first} ticks");
+    assert!(sleeper.sent_at(42) > 0, "it is first again");
+    // What neither took while each barred the other is there still.
+    let now = clock.into_inner();
+    drop(sleeper.member);
+    while {
+        other.push(41, 0);
+        other.poll(&times, now) > 0
+    } {}
+    let sent = (sleeper.sent.len() + other.sent.len()) as u64 * COST;
+    let made = budget(&times, now) - BYTES;
+    assert!(sent < made + COST && sent > made - COST, "{sent} of {made}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Drops by protection and reason: together they are what the nodes dropped.
+//! Counters by protection: together they are what the nodes and the channel count.
 
 use graph::Label;
 use tables::event::NeighbourState;
 use wire::ggu::Verdict as Decision;
 
-use super::super::settings::Settings;
+use super::super::settings::{SHADOW, Settings};
 use super::super::{shield, solicit};
 use super::rig::{Rig, neighbour, settings};
 use crate::testbed::{to_p0, udp4};
@@ -54,6 +54,12 @@ fn drops_are_counted_by_protection_and_reason() {
     // `decide` sends a packet each time, which is none of these protections'.
     let rest = rig.dropped("shield", "discarded");
     assert_eq!(drops(&rig, "10.22.0.1"), [("shield.discarded".to_string(), rest)]);
+    // Of the verdicts nothing else is dropped.
+    let of = rig.counters.of(rig.set("10.22.0.1")).unwrap();
+    let bytes = rest * to_p0(udp4("10.22.0.1")).len() as u64;
+    for of in [of, &rig.counters.all] {
+        assert_eq!((of.dropped.get(), of.dropped_bytes.get()), (rest, bytes));
+    }
     let counts = rig.run();
     for (what, count) in drops(&rig, "10.20.0.1").into_iter().chain(drops(&rig, "10.23.0.1")) {
         let (node, why) = what.split_once('.').unwrap();
@@ -129,7 +135,43 @@ fn a_full_queue_is_counted_for_the_protection_whose_request_goes() {
     let full = rig.graph.stats().snapshot().dropped("solicit", "full");
     assert!(full > 0);
     assert_eq!(drops(&rig, "10.20.0.1"), [("solicit.full".to_string(), full)]);
+    // The worker stops, and nothing of another protection waited.
     while rig.graph.drain(rig.thread.guard()) > 0 {
         rig.thread.quiesce();
     }
+    let stopped = rig.graph.stats().snapshot().dropped("solicit", "stopped");
+    assert!(stopped > 0);
+    let wanted = [("solicit.full".to_string(), full), ("solicit.stopped".to_string(), stopped)];
+    assert_eq!(drops(&rig, "10.20.0.1"), wanted);
+}
+
+/// Decisions and requests of before a change of options.
+#[test]
+fn what_a_change_overtakes_is_counted_by_protection() {
+    // Six leave at once.
+    let mut rig = Rig::paced(1 << 12, "", 1_000);
+    let others: Vec<_> = (1..=20).map(|host| format!("10.20.0.{host}")).collect();
+    others.iter().for_each(|dst| rig.front.push(&packets(dst, 1)[0]));
+    rig.graph.poll(rig.thread.guard());
+    rig.thread.quiesce();
+    let old = rig.set("10.20.0.1");
+    let named = tables::Named { ip: "10.0.2.9".parse().unwrap(), weight: 1, shadow: false };
+    let protect = |options| tables::Protect {
+        net: "10.20.0.0/16".parse().unwrap(),
+        action: tables::Action::Protect,
+        options,
+        grantors: vec![named],
+    };
+    for options in [SHADOW, 0] {
+        rig.control.change_protection(tables::VrfId(0), &protect(options)).unwrap();
+        rig.control.commit();
+    }
+    assert_ne!(rig.set("10.20.0.1"), old);
+    rig.decide_as_of(old, "10.20.0.1", Decision::Declined { expire_s: 60 });
+    let of = rig.counters.decided(rig.set("10.20.0.1")).unwrap();
+    assert_eq!((of.stale.get(), of.declined.get()), (1, 0));
+    assert_eq!(rig.counters.decisions.all.stale.get(), 1);
+    let stale = rig.dropped("solicit", "stale");
+    assert!(stale >= 14, "{stale}");
+    assert_eq!(drops(&rig, "10.20.0.1"), [("solicit.stale".to_string(), stale)]);
 }

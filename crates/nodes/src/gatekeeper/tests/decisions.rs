@@ -3,16 +3,18 @@
 use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
 
 use graph::{Job, Progress};
-use tables::{Action, Named, Protect, SetId, VrfId};
+use tables::event::{Event, Link, LinkId};
+use tables::{Action, Iface, Named, PortId, Protect, SetId, Side, Tags, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::{Decision as Sent, Flow, Ports, Refusal, Verdict as Decision, Writer};
+use wire::vlan::Tag;
 
 use super::super::listing::{Filter, List, State};
 use super::super::settings::{DecisionsFrom, Settings};
 use super::super::shield::Shield;
 use super::pair::Pair;
-use super::rig::{Rig, in_v4, settings};
+use super::rig::{P2, Rig, in_v4, settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4};
 
 pub(super) const V4: &str = "10.20.0.1";
@@ -211,7 +213,7 @@ fn what_precedes_a_bad_decision_holds() {
     assert_eq!(rig.send(&[to_p0(udp4("10.20.0.2"))]).len(), 1, "behind it: it asks");
 }
 
-/// Neither from the front nor at another port does anybody decide.
+/// Neither from the front, nor from an interface of no side, nor at another port does anybody decide.
 #[test]
 fn what_is_no_message_is_punted_as_anything_else() {
     let mut rig = Rig::new();
@@ -220,12 +222,23 @@ fn what_is_no_message_is_punted_as_anything_else() {
         let frame = Frame::udp4("10.0.2.9:41120".parse().unwrap(), to).payload(DECLINED);
         rig.front.push(&frame.macs(Mac(PEER), Mac(P0)).build());
     }
+    // An interface of no side: a VLAN of the other back port.
+    let (name, mac, tags) = ("p2.5".to_owned(), Mac(P2), Tags::Dot1q(5));
+    let side = Side::Neither;
+    let iface =
+        Iface { name: name.clone(), port: PortId(2), tags, mac: P2, side, ..Iface::default() };
+    rig.control.add_iface(iface).unwrap();
+    let link = Link { index: LinkId(20), name, up: true, mtu: 1500, mac: P2, ..Link::default() };
+    rig.control.handle(&[Event::Link(link)]);
+    rig.control.commit();
+    let of_no_side = datagram(BOTH, DECLINED).macs(Mac(PEER), mac).tag(Tag::new(5));
+    rig.other_back.push(&of_no_side.build());
     rig.back.push(&datagram((BOTH.0, 53), DECLINED).build());
     rig.back.push(&datagram(BOTH, DECLINED).fragment(7, 1_480, false).build());
     rig.work();
     let mut punted = 0;
     while rig.kernel.pop(|_, _| punted += 1).is_some() {}
-    assert_eq!(punted, 4);
+    assert_eq!(punted, 5);
     assert_eq!(rig.counters.decisions.refused.iter().map(|count| count.get()).sum::<u64>(), 0);
     assert_eq!(rig.flows().table().capacity().entries, 0);
 }

@@ -32,7 +32,7 @@ use crate::testbed::{P0, P1, to_p0, udp4};
 use crate::{router, switch};
 
 /// Of the other back port.
-const P2: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const P2: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The Grantor's.
 pub(super) const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
 
@@ -214,6 +214,11 @@ impl Rig {
 
     /// A decision on the flow of [`udp4`] and [`udp6`] to `dst`, heard just now.
     pub(super) fn decide(&mut self, dst: &str, decision: Decision) {
+        self.decide_as_of(self.set(dst), dst, decision);
+    }
+
+    /// The same, heard when `set` was the protection.
+    pub(super) fn decide_as_of(&mut self, set: SetId, dst: &str, decision: Decision) {
         let (programs, times) = (Programs::default(), Times::new(clock::rate()));
         let machine = Machine { times: &times, programs: &programs };
         let decided = machine.decision(&decision, clock::now()).unwrap();
@@ -224,7 +229,7 @@ impl Rig {
                 FlowKey::v6(from.into(), ip.into())
             }
         };
-        let heard = Heard { key, set: self.set(dst), decided };
+        let heard = Heard { key, set, decided };
         assert!(self.heard.push(heard).is_ok());
         // With a packet that is none of ours: an idle graph does not tick at once.
         self.front.push(&to_p0(udp4("10.22.0.1")));

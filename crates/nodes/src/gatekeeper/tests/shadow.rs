@@ -34,7 +34,10 @@ const HOSTS: [&str; 2] = ["10.20.0.1", "2001:db8:20::1"];
 /// With 10.20/16 and 2001:db8:20::/48 protected, or shadowed, by the usual Grantors and perhaps
 /// those of a shadow.
 fn rig(options: u32, with_shadow: bool, bytes_per_s: u64) -> Rig {
-    let mut rig = Rig::paced(1 << 12, "", bytes_per_s);
+    protecting(Rig::paced(1 << 12, "", bytes_per_s), options, with_shadow)
+}
+
+fn protecting(mut rig: Rig, options: u32, with_shadow: bool) -> Rig {
     let named = |ip: &str, shadow| Named { ip: ip.parse().unwrap(), weight: 1, shadow };
     for (net, grantor, shadow) in
         [("10.20.0.0/16", "10.0.2.9", SHADOWS), ("2001:db8:20::/48", "2001:db8:2::9", SHADOWS6)]
@@ -336,6 +339,29 @@ fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
     assert!(drops.iter().all(|why| counts.dropped("shield", why) == 0));
 }
 
+/// A table that runs full: what finds no place would be dropped, and goes by its route.
+#[test]
+fn a_shadow_whose_table_is_full_counts_what_it_does_not_drop() {
+    let rig = |options| protecting(Rig::with(64, "deployed"), options, true);
+    let mut rigs = [rig(0), rig(SHADOW)];
+    let (mut now, mut totals, mut passed) = (clock::now(), [0; 8], 0);
+    for n in 0..200 {
+        now += clock::ticks(Duration::from_millis(1));
+        let frame = frame(n, 1, 60);
+        let [real, shadow] = &mut rigs;
+        let (real, _) = did(real, |counters| verdicts(&counters.all), &frame, now);
+        let (shadow, out) = did(shadow, |counters| verdicts(&counters.shadow), &frame, now);
+        assert_eq!(real, shadow, "packet {n}");
+        passed += out;
+        totals = std::array::from_fn(|i| totals[i] + real.counted[i]);
+    }
+    let [requests, dropped] = [totals[0], totals[6]];
+    assert!(requests > 0 && dropped > 0 && requests + dropped == 200, "{totals:?}");
+    assert_eq!(passed, 200);
+    let no_place = rigs.each_mut().map(|rig| rig.dropped("shield", "no_place"));
+    assert_eq!(no_place, [dropped, 0]);
+}
+
 /// What passes a shadow is what its route would send.
 #[test]
 fn a_shadow_sends_packets_as_they_are() {
@@ -369,6 +395,8 @@ fn the_solicitor_does_with_a_shadow_what_it_does_with_requests() {
         let full = rigs[0].graph.stats().snapshot().dropped("solicit", "full");
         let counts = &rigs[1].counters.shadows;
         assert_eq!((counts.passed.get(), counts.dropped.get(), full), (1, 87, 87));
+        let of = HOSTS.map(|host| &rigs[1].counters.drops(rigs[1].set(host)).unwrap().shadows);
+        assert_eq!(of.map(|of| [of.passed.get(), of.dropped.get()]), [[1, 87], [0, 0]]);
         // All went on at once; a copy for whoever there is.
         let out = rigs[1].back.take();
         assert_eq!(out.iter().filter(|frame| frame[23] == 17).count(), 600);

@@ -54,7 +54,7 @@ fn what_a_poll_hears_is_bounded_and_the_rest_waits() {
     }
     (0..20).for_each(|_| pair.poll());
     assert_eq!(known(&mut pair, State::Granted), 3_000);
-    assert_eq!(count(&pair, |of| of.too_many.get() + of.all.ring_full.get()), 0);
+    assert_eq!(count(&pair, |of| of.all.too_many.get() + of.all.ring_full.get()), 0);
 }
 
 #[test]
@@ -85,7 +85,10 @@ fn beyond_what_may_wait_decisions_are_a_named_loss() {
     pair.seats[0].graph.poll(pair.thread.guard());
     assert_eq!(waiting(&mut pair), 16_384);
     let lost = ALL as u64 - 1_024 - 16_384;
-    assert_eq!(count(&pair, |of| of.too_many.get()), lost);
+    assert_eq!(count(&pair, |of| of.all.too_many.get()), lost);
+    // All of them of one protection: the first there is.
+    let its = tables::SetId { index: 0, generation: 0 };
+    assert_eq!(pair.seats[0].counters.decided(its).unwrap().too_many.get(), lost);
     while waiting(&mut pair) > 0 {
         pair.poll();
     }

@@ -35,7 +35,9 @@ struct Run<'a> {
     receive: AtomicU64,
     /// The same in polls that took so long that the queue runs over meanwhile.
     stalled: AtomicU64,
-    /// Flows that the table holds, of a thousand that it may.
+    /// Flows that the table may hold: of the size that there was memory for.
+    places: AtomicU64,
+    /// Flows that it holds, of a thousand that it may.
     filled: AtomicU64,
     /// What the worker has dropped, by name, and its verdicts.
     counts: Mutex<Counts>,
@@ -72,6 +74,7 @@ pub(super) fn measure(context: &mut Context) -> Result<Vec<Row>, Error> {
         ready: AtomicBool::new(false),
         receive: AtomicU64::new(0),
         stalled: AtomicU64::new(0),
+        places: AtomicU64::new(0),
         filled: AtomicU64::new(0),
         counts: Mutex::default(),
         missed: AtomicU64::new(0),
@@ -233,6 +236,7 @@ impl Run<'_> {
         let whole = ["missed_by_sockets", "lost_behind", "lost_in_backlogs"];
         let whole = whole.iter().chain(&["clients", "lost_clients"]);
         let row = whole.fold(row, |row, name| row.with(*name, found.of(name)));
+        let row = row.with("places", self.places.load(Relaxed) as f64);
         let filled = self.filled.load(Relaxed) as f64 / 10.0;
         rows.push(found.beside(row.with("filled_percent", filled)));
     }
@@ -277,9 +281,10 @@ impl Run<'_> {
         let counts = drops.chain(verdicts).collect();
         self.counts.lock().map(|mut all| *all = counts).unwrap_or(());
         let flows = worker.graph.node_mut::<Shield>().ok().and_then(Shield::flows);
-        let places = flows.map(|flows| flows.table().capacity());
-        let filled = places.map(|of| of.entries as u64 * 1_000 / of.max_entries.max(1) as u64);
-        self.filled.store(filled.unwrap_or_default(), Relaxed);
+        let Some(held) = flows.map(|flows| flows.table().capacity()) else { return };
+        let places = held.max_entries as u64;
+        self.places.store(places, Relaxed);
+        self.filled.store(held.entries as u64 * 1_000 / places.max(1), Relaxed);
     }
 
     fn counts(&self) -> Counts {
