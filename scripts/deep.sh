@@ -243,9 +243,10 @@ MUTANTS_ALL=$(
 		io 0/32
 		feeds 0/28
 		tables 0/160
-		nodes 0/120
+		nodes 0/110
 		wire 0/34
-		formats 0/40
+		formats 0/45
+		offload 0/40
 		lookup 0/300
 	end
 )

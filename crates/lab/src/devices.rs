@@ -14,12 +14,12 @@ use offload::fault::Fault;
 use offload::lines;
 use offload::table::Table;
 
-use crate::{Error, Verdict, clock};
+use crate::{Error, Row, Verdict, clock};
 
 /// A device, and the cores beside it.
 pub struct Bench {
     experiment: &'static str,
-    /// `cuda` or `model`.
+    /// [`GPU`] or `model`.
     pub kind: &'static str,
     /// Its time.
     pub clock: Clock,
@@ -29,25 +29,25 @@ impl Bench {
     /// What this machine has.
     pub fn new(experiment: &'static str) -> Self {
         if gpus().is_ok_and(|all| !all.is_empty()) {
-            return Bench { experiment, kind: "cuda", clock: Clock::real() };
+            return Bench { experiment, kind: GPU, clock: Clock::real() };
         }
         Bench { experiment, kind: "model", clock: Clock::made() }
     }
 
     /// How often a cell is measured: in a made time every turn is as the first.
     pub fn turns(&self) -> usize {
-        if self.kind == "cuda" { 5 } else { 1 }
+        if self.kind == GPU { 5 } else { 1 }
     }
 
     /// What was measured on, for a record's notes.
     pub fn what(&self) -> String {
         let model = "a model in a made time, which judges nothing: not measured on a GPU";
-        if self.kind == "cuda" { gpus_here().unwrap_or_default() } else { model.into() }
+        if self.kind == GPU { gpus_here().unwrap_or_default() } else { model.into() }
     }
 
     /// The device.
     pub fn device<A: Addr>(&self) -> Result<Box<dyn Device<A>>, Error> {
-        if self.kind == "cuda" {
+        if self.kind == GPU {
             return Ok(Box::new(Cuda::start(0).map_err(|fault| self.missing(&fault))?));
         }
         let figures = Figures { rate: DEVICE, ..Figures::default() };
@@ -57,7 +57,7 @@ impl Bench {
     /// The cores, but the one that feeds the device. Beside a model they are one, too: of a
     /// quarter of its rate, as the paper's.
     pub fn cores<A: Addr>(&self) -> Result<Box<dyn Device<A>>, Error> {
-        if self.kind == "cuda" {
+        if self.kind == GPU {
             return Ok(Box::new(self.threads(clock::cores().len().max(2) - 1)?));
         }
         let figures = Figures { rate: DEVICE / 4.0, bandwidth: 1e12, ..Figures::default() };
@@ -151,14 +151,6 @@ impl Bench {
         Err(Error::Wrong { experiment: self.experiment, what })
     }
 
-    /// A verdict of a GPU, or none.
-    pub fn judge(&self, claim: &str, verdict: impl FnOnce(&str) -> Option<Verdict>) -> Verdict {
-        if self.kind != "cuda" {
-            return Verdict::open(claim, "not measured on a GPU");
-        }
-        verdict(claim).unwrap_or_else(|| Verdict::open(claim, "not measured"))
-    }
-
     fn needs(&self, what: String) -> Error {
         Error::Missing { experiment: self.experiment, what }
     }
@@ -193,7 +185,7 @@ impl Bench {
         size: usize,
         moment: Duration,
     ) -> Result<Option<Limits>, Error> {
-        if self.kind != "cuda" {
+        if self.kind != GPU {
             return Ok(None);
         }
         let failed = |fault| self.missing(&fault);
@@ -244,6 +236,14 @@ impl Bench {
     }
 }
 
+/// A verdict on rows of a GPU, or none.
+pub fn judge(rows: &[Row], claim: &str, verdict: impl FnOnce(&str) -> Option<Verdict>) -> Verdict {
+    if !rows.iter().any(|row| row.label("device") == GPU) {
+        return Verdict::open(claim, "not measured on a GPU");
+    }
+    verdict(claim).unwrap_or_else(|| Verdict::open(claim, "not measured"))
+}
+
 /// The GPUs of this machine, in a line.
 ///
 /// # Errors
@@ -264,6 +264,9 @@ pub fn wanted<A: Addr>(table: &Table<A>, dsts: &[A]) -> Vec<Hop> {
     table.lpm().lookup_batch(dsts, &mut hops);
     hops
 }
+
+/// What rows call a GPU.
+pub const GPU: &str = "cuda";
 
 /// Lookups a second of a model.
 const DEVICE: f64 = 400e6;

@@ -26,11 +26,14 @@ pub trait Experiment: Sync {
         false
     }
 
-    /// What the claims of its paper come to on these rows, without measuring anew: records
-    /// outlive the bounds that they were judged by. Nothing where there is no such claim.
-    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
-        let _ = rows;
-        Vec::new()
+    /// What the claims of its paper and our goals come to on these rows, whichever machine they
+    /// are of.
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict>;
+
+    /// Gives `record` the verdicts of this program without measuring anew: records outlive the
+    /// bounds that they were judged by.
+    fn judge_anew(&self, record: &mut Record) {
+        record.verdicts = self.judge(&record.rows);
     }
 
     /// Measures.

@@ -174,6 +174,10 @@ mod tests {
             Box::leak(Box::new(Card { name: self.0, ..CARD }))
         }
 
+        fn judge(&self, _: &[Row]) -> Vec<crate::Verdict> {
+            Vec::new()
+        }
+
         fn run(&self, context: &mut Context) -> Result<Record, Error> {
             assert!(self.1, "a fault of the experiment");
             let row = Row::new([("engine", "none".to_string())]).with("rate", 1.0);
@@ -258,6 +262,10 @@ mod tests {
 
         fn families(&self, _: &Context) -> &'static [&'static str] {
             &["ipv4"]
+        }
+
+        fn judge(&self, _: &[Row]) -> Vec<crate::Verdict> {
+            Vec::new()
         }
 
         fn run(&self, context: &mut Context) -> Result<Record, Error> {

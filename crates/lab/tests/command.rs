@@ -15,7 +15,7 @@ fn text(bytes: Vec<u8>) -> String {
 #[test]
 fn help_reads_as_reviewed() {
     let mut said = String::new();
-    for command in [&[][..], &["list"], &["run"], &["gpu-suite"], &["report"]] {
+    for command in [&[][..], &["list"], &["run"], &["gpu-suite"], &["judge"], &["report"]] {
         let done = lab(&[command, &["--help"]].concat());
         assert_eq!(done.status.code(), Some(0), "{command:?}");
         let words = command.iter().map(|word| format!(" {word}")).collect::<String>();
@@ -148,7 +148,7 @@ fn experiments_are_listed_and_completed() {
     assert_eq!(json[0]["name"], names().next().unwrap_or_default());
     let words = text(lab(&["words"]).stdout);
     let words: Vec<&str> = words.lines().collect();
-    assert_eq!(words[..5], ["list", "run", "gpu-suite", "report", "all"]);
+    assert_eq!(words[..6], ["list", "run", "gpu-suite", "judge", "report", "all"]);
     assert!(names().all(|name| words.contains(&name)));
     let groups = words.iter().filter(|word| !word.contains('/')).count();
     assert_eq!(words.len(), groups + names().count());

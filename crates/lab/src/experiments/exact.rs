@@ -19,7 +19,7 @@ use crate::lines::Lines;
 use crate::matching::{self, Contestant, Entry, PORTABLE, Table};
 use crate::record::Figure;
 use crate::slices::{Timing, Variant};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 /// See the module.
 pub struct Peers;
@@ -31,6 +31,10 @@ impl Experiment for Peers {
 
     fn takes_engine(&self, _: &Context, engine: &str) -> bool {
         contestants::exact_named(engine).is_ok()
+    }
+
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        goals::verdicts(rows)
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
@@ -68,7 +72,8 @@ impl Experiment for Peers {
         if context.engines().is_empty() && contestants::exact().iter().all(|one| one.ours) {
             notes.push("built without the feature `rivals`: only our own tables took part".into());
         }
-        Ok(context.record(rows.clone(), goals::verdicts(&rows), notes))
+        let verdicts = self.judge(&rows);
+        Ok(context.record(rows, verdicts, notes))
     }
 }
 

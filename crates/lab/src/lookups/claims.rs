@@ -111,6 +111,13 @@ impl Claim {
     }
 }
 
+/// The rows without a label that would keep apart what is to be compared.
+pub fn without(rows: &[Row], label: &str) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    rows.iter_mut().for_each(|row| drop(row.labels.remove(label)));
+    rows
+}
+
 /// The verdicts of `judge` on the kinds of `rows`, each with its kind behind `text`.
 pub fn each_kind(rows: &[Row], text: &str, judge: impl Fn(&[Row]) -> Verdict) -> Vec<Verdict> {
     apart(rows, text, &[], "", judge)

@@ -62,6 +62,13 @@ impl Experiment for Study {
         self.claims.iter().flat_map(|claim| claim.judge(rows)).collect()
     }
 
+    fn judge_anew(&self, record: &mut Record) {
+        record.verdicts = self.judge(&record.rows);
+        let later = self.notes.iter().filter(|note| !record.notes.iter().any(|had| had == *note));
+        let later: Vec<String> = later.map(|note| (*note).to_string()).collect();
+        record.notes.splice(..0, later);
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let parts = (self.parts)(context);
         let rows = context.cells(parts, run::part)?;

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A paper's figures are those of another machine: what misses a bound by less than a tenth
-//! neither holds nor fails. A goal is a bound that is reached or missed, or within noise where
-//! slices that ought to be equal differ by more than it is missed by.
+//! neither holds nor fails. A goal is a bound that is reached or missed.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +36,7 @@ pub enum Ruling {
     AsStated,
     /// A paper's claim: beyond the bound, the way that the claim goes.
     Stronger,
-    /// A paper's claim: beyond a bound by less than a tenth. A goal: missed by less than slices of
-    /// one kind differ by.
+    /// A paper's claim: beyond a bound by less than a tenth.
     WithinNoise,
     /// A paper's claim: it does not hold here.
     Contradicted,
@@ -48,11 +46,13 @@ pub enum Ruling {
     Missed,
     /// This run cannot decide.
     Open,
+    /// Measured beside them, and neither a claim nor a goal.
+    Beside,
 }
 
 impl Ruling {
     /// All of them, in the order of reports.
-    pub const ALL: [Ruling; 7] = [
+    pub const ALL: [Ruling; 8] = [
         Ruling::AsStated,
         Ruling::Stronger,
         Ruling::WithinNoise,
@@ -60,6 +60,7 @@ impl Ruling {
         Ruling::Reached,
         Ruling::Missed,
         Ruling::Open,
+        Ruling::Beside,
     ];
 
     /// For readers.
@@ -72,6 +73,7 @@ impl Ruling {
             Ruling::Reached => "reached",
             Ruling::Missed => "MISSED",
             Ruling::Open => "open",
+            Ruling::Beside => "beside",
         }
     }
 }
@@ -106,21 +108,15 @@ impl Verdict {
         Verdict { claim, bounds, measured, ruling }
     }
 
-    /// The same, but that a goal missed by `short` is within noise where slices of one kind differ
-    /// by more than that, either way.
-    pub fn unless_noise(self, short: f64, noise: f64) -> Verdict {
-        match self.ruling {
-            Ruling::Missed if short < noise.abs() => {
-                Verdict { ruling: Ruling::WithinNoise, ..self }
-            }
-            _ => self,
-        }
-    }
-
     /// A claim that this run cannot decide, and why.
     pub fn open(claim: impl Into<String>, why: impl Into<String>) -> Verdict {
         let (claim, measured, bounds) = (claim.into(), why.into(), String::new());
         Verdict { claim, bounds, measured, ruling: Ruling::Open }
+    }
+
+    /// What was measured beside the goals, which sets none.
+    pub fn beside(what: impl Into<String>, measured: impl Into<String>) -> Verdict {
+        Verdict { ruling: Ruling::Beside, ..Verdict::open(what, measured) }
     }
 
     /// Whether it holds; `None` where this run cannot decide.
@@ -128,7 +124,7 @@ impl Verdict {
         match self.ruling {
             Ruling::AsStated | Ruling::Stronger | Ruling::Reached => Some(true),
             Ruling::Contradicted | Ruling::Missed => Some(false),
-            Ruling::WithinNoise | Ruling::Open => None,
+            Ruling::WithinNoise | Ruling::Open | Ruling::Beside => None,
         }
     }
 }

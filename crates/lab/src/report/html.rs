@@ -166,7 +166,8 @@ says so of all; families, kinds of traffic, instruction sets, generated and real
 Within its bounds it is <b>as stated</b>; beyond, the way that the claim goes, <b>stronger</b>; past \
 them by less than a tenth, <b>within noise</b>; where one side did not take part, or was not measured \
 here, <b>open</b>. Anything else is a <b>contradiction</b>.</li>\
-<li>A goal of ours is <b>reached</b> or <b>missed</b>; it has no noise.</li></ul>\n";
+<li>A goal of ours is <b>reached</b> or <b>missed</b>; it has no noise. What was \
+measured <b>beside</b> the goals is counted nowhere.</li></ul>\n";
 
 /// The marks of series, and the paper's.
 const MARKS: &str = "<svg class=\"marks\" aria-hidden=\"true\"><defs>\

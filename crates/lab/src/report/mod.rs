@@ -19,8 +19,8 @@ mod verdicts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::Error;
 use crate::record::{Record, write_whole};
+use crate::{Error, experiments};
 
 /// Writes the page of every record in `folder` to `page`, or to `report.html`
 /// beside them; returns its path and the number of records.
@@ -49,12 +49,38 @@ pub fn load(folder: &Path) -> Result<Vec<Record>, Error> {
     paths.iter().map(|path| Record::load(path)).collect()
 }
 
+/// Judges the rows of every record in `folder` by the claims and goals of this program, and keeps
+/// what differs; returns the experiments whose records did.
+///
+/// # Errors
+/// When there is no record, a file cannot be read, is no record, or cannot be written.
+pub fn judge(folder: &Path) -> Result<Vec<&'static str>, Error> {
+    let records = load(folder)?;
+    if records.is_empty() {
+        return Err(Error::Empty { folder: folder.into() });
+    }
+    let mut changed = Vec::new();
+    for record in records {
+        let mut anew = record.clone();
+        let mut all = experiments::all().iter();
+        let Some(experiment) = all.find(|one| one.card().name == record.experiment) else {
+            continue;
+        };
+        experiment.judge_anew(&mut anew);
+        if (&anew.verdicts, &anew.notes) != (&record.verdicts, &record.notes) {
+            anew.save(folder)?;
+            changed.push(experiment.card().name);
+        }
+    }
+    Ok(changed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use crate::machine::Machine;
     use crate::record::{Figure, Row, Ruling, Verdict};
-    use crate::{Options, experiments};
 
     fn page(records: &[Record]) -> String {
         html::page(records, true)
@@ -176,7 +202,7 @@ mod tests {
 
     /// Its rows outlive the bounds that it was judged by.
     #[test]
-    fn a_record_of_before_there_were_bounds_is_judged_anew() {
+    fn a_record_is_judged_anew_by_its_rows() {
         let row = |threads: &str, rate: f64| {
             let labels = [("engine", "D18R".to_string()), ("threads", threads.to_string())];
             Row::new(labels).with("rate_mlps", rate)
@@ -188,8 +214,13 @@ mod tests {
             verdicts: vec![old],
             ..Record::default()
         };
-        let page = page(&[record]);
-        assert!(page.contains("judged anew") && !page.contains("old claim"));
+        let folder = std::env::temp_dir().join(format!("rutter-judge-{}", std::process::id()));
+        record.save(&folder).unwrap();
+        let said = [(); 2].map(|()| judge(&folder).unwrap());
+        let page = page(&load(&folder).unwrap());
+        fs::remove_dir_all(folder).unwrap();
+        assert_eq!(said, [vec!["dxr/fig3"], vec![]]);
+        assert!(!page.contains("old claim"));
         assert!(page.contains("of linear") && page.contains(">contradicted<"), "{page}");
     }
 

@@ -22,11 +22,7 @@ pub(super) fn section(card: &Card, record: &Record, origin: &Origin<'_>, linked:
         escape(card.source),
         escape(card.claim)
     );
-    let title = match verdicts::anew(record) {
-        Some(_) => "The paper's claims, judged anew on the rows of an older record",
-        None => "The paper's claims",
-    };
-    text.push_str(&verdicts::table(title, &verdicts::apart(record, true)));
+    text.push_str(&verdicts::table("The paper's claims", &verdicts::apart(record, true)));
     text.push_str(&verdicts::table("Our own goals", &verdicts::apart(record, false)));
     text.push_str(&workload(measured.map(|measured| measured.workload), record));
     let command = command(record);

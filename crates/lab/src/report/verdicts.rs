@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::papers;
 use super::svg::escape;
-use crate::{Record, Ruling, Verdict, experiments};
+use crate::{Record, Ruling, Verdict};
 
 /// The rulings on claims of papers, or on goals of ours.
 pub(super) fn rulings(theirs: bool) -> &'static [Ruling] {
@@ -84,22 +84,12 @@ pub(super) fn apart(record: &Record, theirs: bool) -> Vec<Verdict> {
         Verdict { ruling, ..verdict }
     };
     let is_theirs = |verdict: &Verdict| match verdict.ruling {
-        Ruling::Reached | Ruling::Missed => false,
+        Ruling::Reached | Ruling::Missed | Ruling::Beside => false,
         Ruling::Open => redone,
         _ => true,
     };
-    let all = anew(record).unwrap_or_else(|| record.verdicts.clone());
-    all.into_iter().map(ruled).filter(|verdict| is_theirs(verdict) == theirs).collect()
-}
-
-/// What the claims of today come to on the rows of a record that has no bounds.
-pub(super) fn anew(record: &Record) -> Option<Vec<Verdict>> {
-    if record.verdicts.iter().any(|verdict| !verdict.bounds.is_empty()) {
-        return None;
-    }
-    let all = experiments::all().iter();
-    let experiment = all.copied().find(|one| one.card().name == record.experiment)?;
-    Some(experiment.judge(&record.rows)).filter(|verdicts| !verdicts.is_empty())
+    let all = record.verdicts.iter().cloned();
+    all.map(ruled).filter(|verdict| is_theirs(verdict) == theirs).collect()
 }
 
 /// The verdicts as a table.
@@ -136,6 +126,6 @@ fn class(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::AsStated | Ruling::Stronger | Ruling::Reached => "yes",
         Ruling::Contradicted | Ruling::Missed => "no",
-        Ruling::WithinNoise | Ruling::Open => "open",
+        Ruling::WithinNoise | Ruling::Open | Ruling::Beside => "open",
     }
 }

@@ -117,6 +117,11 @@ enum Action {
     /// What router/memory measures in a process of its own
     #[command(hide = true)]
     Memory { family: String, table: String },
+    /// Judge the rows of records by the claims of this program, without measuring anew
+    Judge {
+        #[command(flatten)]
+        records: Records,
+    },
     /// Make one page of all records: plots, and each claim beside what was measured
     Report {
         /// Where the page goes; unless given, it is report.html beside the records
@@ -181,6 +186,15 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
                 .map_err(|what| lab::Error::Missing { experiment: "lab forward", what })?;
         }
         Action::Memory { family, table } => lab::experiments::serve_memory(&family, &table)?,
+        Action::Judge { records } => {
+            let changed = lab::report::judge(&records.out)?;
+            if out.json {
+                out.json(&changed)?;
+            } else {
+                changed.iter().try_for_each(|name| out.line(name))?;
+                out.line(format_args!("{} records have other verdicts now", changed.len()))?;
+            }
+        }
         Action::Report { page, records } => {
             let (path, n) = lab::report::write(&records.out, page.as_deref())?;
             if out.json {

@@ -10,7 +10,7 @@ use offload::crew::Share;
 
 use super::AS65000;
 use crate::data::Traffic;
-use crate::devices::{Bench, wanted};
+use crate::devices::{Bench, judge, wanted};
 use crate::lookups::claims::ratios;
 use crate::record::Bound;
 use crate::{Card, Context, Error, Experiment, Figure, Plot, Record, Row, Style, Takes, Verdict};
@@ -74,6 +74,27 @@ impl Experiment for Fig9 {
         &FIG9
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        let best = |transfers: &str| {
+            let rates = rows.iter().filter(|row| row.label("transfers") == transfers);
+            rates.filter_map(|row| row.median("rate_mlps")).reduce(f64::max)
+        };
+        let text = "asynchronous transfers are better in all cases, up to 1.13 times";
+        let gain = judge(rows, text, |claim| {
+            let found =
+                ratios(rows, "rate_mlps", ("transfers", "asynchronous", "synchronous"), &[]);
+            Some(UP_TO.judge(claim, &found, "times"))
+        });
+        let size = judge(rows, "buffers of 4 Mi addresses are best", |claim| {
+            let large = rows
+                .iter()
+                .filter(|row| row.is(&[("transfers", "asynchronous"), ("buffer", "4194304")]));
+            let large = large.filter_map(|row| row.median("rate_mlps")).next()?;
+            Some(Bound::about(1.0).judge(claim, &[large / best("asynchronous")?], "of the best"))
+        });
+        vec![gain, size]
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let bench = Bench::new(FIG9.name);
         let routes = context.load(AS65000)?.ipv4.clone();
@@ -103,31 +124,36 @@ impl Experiment for Fig9 {
             ];
             Ok(vec![Row::new(labels).with("rate_mlps", rate).with("latency_ms", latency)])
         })?;
-        let best = |transfers: &str| {
-            let rates = rows.iter().filter(|row| row.label("transfers") == transfers);
-            rates.filter_map(|row| row.median("rate_mlps")).reduce(f64::max)
-        };
-        let text = "asynchronous transfers are better in all cases, up to 1.13 times";
-        let gain = bench.judge(text, |claim| {
-            let found =
-                ratios(&rows, "rate_mlps", ("transfers", "asynchronous", "synchronous"), &[]);
-            Some(UP_TO.judge(claim, &found, "times"))
-        });
-        let size = bench.judge("buffers of 4 Mi addresses are best", |claim| {
-            let large = rows
-                .iter()
-                .filter(|row| row.is(&[("transfers", "asynchronous"), ("buffer", "4194304")]));
-            let large = large.filter_map(|row| row.median("rate_mlps")).next()?;
-            Some(Bound::about(1.0).judge(claim, &[large / best("asynchronous")?], "of the best"))
-        });
+        let verdicts = self.judge(&rows);
         let notes = vec![bench.what(), "random addresses".into()];
-        Ok(context.record(rows, vec![gain, size], notes))
+        Ok(context.record(rows, verdicts, notes))
     }
 }
 
 impl Experiment for Fig10 {
     fn card(&self) -> &'static Card {
         &FIG10
+    }
+
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        let of = |share: &str| rate(rows, share);
+        let fixed = || rows.iter().filter(|row| row.label("share").parse::<u32>().is_ok());
+        let best = || fixed().filter_map(|row| row.median("rate_mlps")).reduce(f64::max);
+        let gain = judge(rows, "cooperation gains 1.18 times over the device alone", |claim| {
+            Some(Bound::gain_of(1.18).judge(claim, &[best()? / of("100")?], "times"))
+        });
+        let both = judge(rows, "asynchrony and cooperation gain 1.33 times together", |claim| {
+            Some(Bound::gain_of(1.33).judge(claim, &[best()? / of(SYNCHRONOUS)?], "times"))
+        });
+        let shared = judge(rows, "shares as the rates are best", |claim| {
+            let shared = of(&by_rates(rows)?)? / best()?;
+            Some(Bound::about(1.0).judge(claim, &[shared], "of the best"))
+        });
+        let split = "the automatic division is within 3 % of the best share";
+        let split = judge(rows, split, |claim| {
+            Some(Verdict::at_least(claim, of("automatic")? / best()?, 0.97, "of the best"))
+        });
+        vec![gain, both, shared, split]
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
@@ -165,31 +191,8 @@ impl Experiment for Fig10 {
             let labels = [("device", bench.kind.to_string()), ("share", name.clone())];
             Ok(vec![Row::new(labels).with("rate_mlps", rate)])
         })?;
-        let of = |share: &str| {
-            rows.iter()
-                .find(|row| row.label("share") == share)
-                .and_then(|row| row.median("rate_mlps"))
-        };
-        let fixed = || rows.iter().filter(|row| row.label("share").parse::<u32>().is_ok());
-        let best = || fixed().filter_map(|row| row.median("rate_mlps")).reduce(f64::max);
-        let gain = bench.judge("cooperation gains 1.18 times over the device alone", |claim| {
-            Some(Bound::gain_of(1.18).judge(claim, &[best()? / of("100")?], "times"))
-        });
-        let both = bench.judge("asynchrony and cooperation gain 1.33 times together", |claim| {
-            Some(Bound::gain_of(1.33).judge(claim, &[best()? / of(SYNCHRONOUS)?], "times"))
-        });
-        // Rates as in the pipeline: what one core copies for the device is less than the device does.
-        let alone_there = of("100").zip(of("0")).map(|(device, cores)| device / (device + cores));
-        let by_rates = alone_there
-            .map_or_else(String::new, |part| format!("{:.0}", 10.0 * (10.0 * part).round()));
-        let claim = "shares as the rates are best";
-        let shared = bench.judge(claim, |claim| {
-            Some(Bound::about(1.0).judge(claim, &[of(&by_rates)? / best()?], "of the best"))
-        });
-        let split = bench
-            .judge("the automatic division is within 3 % of the best share", |claim| {
-                Some(Verdict::at_least(claim, of("automatic")? / best()?, 0.97, "of the best"))
-            });
+        let by_rates = by_rates(&rows).unwrap_or_default();
+        let verdicts = self.judge(&rows);
         let note = format!(
             "alone, the device does {:.1} and the cores do {:.1} million a second; batches of {size} \
              addresses, as calibrated. By the rates of the shares 100 and 0, in the same pipeline, the \
@@ -197,8 +200,20 @@ impl Experiment for Fig10 {
             point / 1e6,
             alone / 1e6
         );
-        Ok(context.record(rows, vec![gain, both, shared, split], vec![bench.what(), note]))
+        Ok(context.record(rows, verdicts, vec![bench.what(), note]))
     }
+}
+
+/// The rate at a share of the device.
+fn rate(rows: &[Row], share: &str) -> Option<f64> {
+    rows.iter().find(|row| row.label("share") == share)?.median("rate_mlps")
+}
+
+/// The share of the device by the rates of each side alone, of those measured. Rates as in the
+/// pipeline: what one core copies for the device is less than the device does.
+fn by_rates(rows: &[Row]) -> Option<String> {
+    let (device, cores) = (rate(rows, "100")?, rate(rows, "0")?);
+    Some(format!("{:.0}", 10.0 * (10.0 * device / (device + cores)).round()))
 }
 
 /// The device alone, without a second batch under way: what the paper's gains are over.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{AS65000_V6, as_in_the_paper};
+use super::{AS65000_V6, as_in_the_paper, best_over_worst};
 use crate::data::Traffic;
 use crate::lookups::claims::each_kind;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
@@ -90,11 +90,7 @@ fn alike(rows: &[Row]) -> Vec<Verdict> {
         for row in rows.iter().filter(|row| row.label("engine").starts_with("bloomfwd6")) {
             of.entry(row.label("engine")).or_default().extend(row.median("rate_mlps"));
         }
-        let ratio = |rates: Vec<f64>| {
-            let most = rates.iter().copied().reduce(f64::max)?;
-            Some(most / rates.into_iter().reduce(f64::min)?)
-        };
-        let found: Vec<f64> = of.into_values().filter_map(ratio).collect();
+        let found: Vec<f64> = of.into_values().filter_map(best_over_worst).collect();
         Bound::about(1.0).judge("", &found, "×")
     })
 }
@@ -127,4 +123,26 @@ fn parts(context: &Context, usual: &[&str]) -> Vec<Part> {
             .measure(&[Measure::Build, Measure::Rate])
     };
     context.beside(usual).iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ruling::{AsStated, Contradicted};
+
+    #[test]
+    fn one_table_is_like_no_other() {
+        let ruled = |rates: &[(&str, f64)]| {
+            let row = |(table, rate): &(&str, f64)| {
+                let row = Row::new([("engine", "bloomfwd6, 5 levels"), ("table", *table)]);
+                row.with("rate_mlps", *rate)
+            };
+            let verdicts = alike(&rates.iter().map(row).collect::<Vec<_>>()).into_iter();
+            verdicts.map(|verdict| verdict.ruling).collect::<Vec<_>>()
+        };
+        let generated = [("internet6:9,2", 10.0), ("internet6:9,3", 10.5)];
+        // Of the one real table nothing is said.
+        assert_eq!(ruled(&[&generated[..], &[("real.txt", 5.0)]].concat()), [AsStated]);
+        assert_eq!(ruled(&[("internet6:9,2", 10.0), ("internet6:9,3", 14.0)]), [Contradicted]);
+    }
 }

@@ -36,6 +36,13 @@ fn as_in_the_paper(entrants: &[Entrant]) -> Vec<Entrant> {
     equal.chain(entrants.iter().map(|one| papers(one).label("isa", "the paper's"))).collect()
 }
 
+/// Of several rates; of one there is nothing to say.
+fn best_over_worst(rates: Vec<f64>) -> Option<f64> {
+    let most = rates.iter().copied().reduce(f64::max)?;
+    let least = rates.iter().copied().reduce(f64::min)?;
+    (rates.len() > 1).then(|| most / least)
+}
+
 /// As large as the paper's table AS65000 (622,607 prefixes).
 const AS65000: &str = "internet:622607";
 

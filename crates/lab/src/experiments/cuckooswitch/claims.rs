@@ -2,9 +2,15 @@
 //! not what it says of large ones.
 
 use crate::lookups::Claim;
-use crate::lookups::claims::ratios;
+use crate::lookups::claims::{ratios, without};
 use crate::record::{Bound, quantile};
 use crate::{Row, Verdict};
+
+/// What is said of tables, each as its library is compiled: no side is run with fewer instructions.
+pub(super) fn whatever_isa(rows: &[Row], claims: &[Claim]) -> Vec<Verdict> {
+    let rows = without(rows, "isa");
+    claims.iter().flat_map(|claim| claim.judge(&rows)).collect()
+}
 
 /// `claim` of the tables that fit the L3 cache: the paper's of up to 2 million entries do, and
 /// here so do 8 MB.
@@ -73,7 +79,8 @@ fn entries(row: &Row) -> Option<usize> {
     row.label("entries").parse().ok()
 }
 
-fn is_small(entries: usize) -> bool {
+/// The paper's tables of so many entries fit its L3 cache.
+pub(in crate::experiments) fn is_small(entries: usize) -> bool {
     entries <= 2_000_000
 }
 
@@ -85,7 +92,7 @@ fn is_large(entries: usize) -> bool {
 mod tests {
     use super::super::forward::FIG9;
     use super::super::tables::{FIG5, FIG6, FIG7};
-    use crate::Ruling::{AsStated, Contradicted, Open, WithinNoise};
+    use crate::Ruling::{AsStated, Contradicted, Open, Reached, WithinNoise};
     use crate::{Experiment, Row, Ruling};
 
     /// Rows of tables of 1 million and 32 million entries, by a label: name, and the two rates.
@@ -117,6 +124,19 @@ mod tests {
         };
         assert_eq!(rows(0.8, 1.15), [AsStated; 2]);
         assert_eq!(rows(1.5, 0.7), [Contradicted; 2]);
+    }
+
+    /// Rows of older records do not say which instructions they are of.
+    #[test]
+    fn instructions_keep_no_tables_apart() {
+        let mut rows =
+            rows("engine", "rate_mlps", &[("+ prefetching", [1.0; 2]), ("mac-table", [4.0; 2])]);
+        assert_eq!(ruled(&FIG5, &rows, "our mac-table"), Reached);
+        for row in &mut rows {
+            let isa = if row.label("engine") == "mac-table" { "avx512" } else { "portable" };
+            row.labels.insert("isa".into(), isa.into());
+        }
+        assert_eq!(ruled(&FIG5, &rows, "our mac-table"), Reached);
     }
 
     #[test]

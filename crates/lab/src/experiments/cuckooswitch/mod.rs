@@ -17,6 +17,8 @@ mod forwarder;
 mod rivals;
 mod sizes;
 
+pub(super) use claims::is_small;
+
 /// Those that look up in the same tables.
 const FIGURES: [&dyn sizes::InTables; 6] =
     [&tables::FIG5, &tables::FIG6, &tables::FIG7, &tables::TABLE3, &forward::FIG8, &forward::FIG9];

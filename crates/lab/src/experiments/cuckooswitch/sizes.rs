@@ -104,6 +104,9 @@ fn measure(context: &mut Context, figures: &[&dyn InTables], size: usize) -> Vec
             let Entrant { contestant, burst, labels } = entrant;
             let mut row = Row::new([("entries", size.to_string())]);
             row.labels.extend(labels.into_iter().map(|(name, value)| (name.to_string(), value)));
+            if let Ok(contestant) = &contestant {
+                row = row.labelled("isa", &contestant.isa);
+            }
             match contestant.and_then(|one| rivals::take_part(&one, size).map(|()| one)) {
                 Ok(contestant) => {
                     let late = is_large(size) && !contestant.ours;
@@ -327,6 +330,10 @@ mod tests {
     impl Experiment for Made {
         fn card(&self) -> &'static Card {
             unreachable!()
+        }
+
+        fn judge(&self, _: &[Row]) -> Vec<crate::Verdict> {
+            Vec::new()
         }
 
         fn run(&self, _: &mut Context) -> Result<Record, Error> {

@@ -32,9 +32,13 @@ impl Experiment for Goodput {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells(["all"], |context, _| phases::measure(context))?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
     }
 }
@@ -84,13 +88,13 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let of = |name| find(&[("phase", phase)], name);
         let (Some(rate), Some(made)) = (of("rate_mpps"), of("generator_percent")) else { continue };
         let text = format!("{} M/s; {} % of its time to make them", short(rate), short(made));
-        verdicts.push(Verdict::open(claim, text));
+        verdicts.push(Verdict::beside(claim, text));
     }
     let share = find(&[("phase", "flood"), ("kind", "flood")], "capacity_percent");
     verdicts.push(judge("the flood came at 75 to 85 % of it", share, (75.0, 85.0), "%"));
     if let Some(filled) = find(&[("phase", "flood"), ("kind", "flood")], "filled_percent") {
         let claim = "the flood had filled the table";
-        verdicts.push(Verdict::open(claim, format!("to {} % of its flows", short(filled))));
+        verdicts.push(Verdict::beside(claim, format!("to {} % of its flows", short(filled))));
     }
     let lost = |phase| find(&[("phase", phase), ("kind", "udp")], "lost_percent");
     verdicts.push(judge(

@@ -37,10 +37,14 @@ impl Experiment for Requests {
         &REQUESTS
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts::requests(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = context.pick(vec![20, 25], vec![16]);
         let cells = sizes.into_iter().map(Cell::Requests).chain([Cell::Workers(true)]);
-        run(context, cells.collect(), verdicts::requests)
+        run(self, context, cells.collect())
     }
 }
 
@@ -49,9 +53,13 @@ impl Experiment for Declined {
         &DECLINED
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts::declined(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = context.pick(vec![16, 20], vec![14]);
-        run(context, sizes.into_iter().map(Cell::Declined).collect(), verdicts::declined)
+        run(self, context, sizes.into_iter().map(Cell::Declined).collect())
     }
 }
 
@@ -60,10 +68,14 @@ impl Experiment for Granted {
         &GRANTED
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts::granted(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = context.pick(vec![16, 20], vec![14]);
         let cells = sizes.into_iter().map(Cell::Granted).chain([Cell::Workers(false)]);
-        run(context, cells.collect(), verdicts::granted)
+        run(self, context, cells.collect())
     }
 }
 
@@ -72,19 +84,19 @@ impl Experiment for Mixed {
         &MIXED
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts::mixed(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let bits = context.pick(20, 14);
-        run(context, vec![Cell::Mixed(bits), Cell::Decisions], verdicts::mixed)
+        run(self, context, vec![Cell::Mixed(bits), Cell::Decisions])
     }
 }
 
-fn run(
-    context: &mut Context,
-    cells: Vec<Cell>,
-    verdicts: fn(&[Row]) -> Vec<Verdict>,
-) -> Result<Record, Error> {
+fn run(of: &dyn Experiment, context: &mut Context, cells: Vec<Cell>) -> Result<Record, Error> {
     let rows = context.cells(cells, |context, cell| cell.measure(context))?;
-    let verdicts = verdicts(&rows);
+    let verdicts = of.judge(&rows);
     Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
 }
 

@@ -31,6 +31,10 @@ impl Experiment for Programs {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let wrong = |what| Error::Wrong { experiment: "gatekeeper/programs", what };
         let cells = STOCK.iter().map(|stock| stock.name).chain([WAY]);
@@ -40,7 +44,7 @@ impl Experiment for Programs {
                 None => way(context).map_err(wrong),
             }
         })?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
     }
 }

@@ -36,13 +36,17 @@ impl Experiment for Shield {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let wrong = |what| Error::Wrong { experiment: CARD.name, what };
         let bits = context.pick(20, 14);
         let cells = [Kind::Flood, Kind::Asked, Kind::Granted, Kind::Mixed].map(|of| (of, bits));
         let rows = context
             .cells(cells.map(Cell), |context, cell| measure(context, *cell).map_err(wrong))?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
     }
 }
@@ -190,7 +194,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let text = both.map_or("not measured here".into(), |(ours, theirs)| {
             format!("{} cycles, {} of the Gatekeeper", short(ours), short(theirs))
         });
-        Verdict::open(claim, text)
+        Verdict::beside(claim, text)
     };
     let goals = [goal(Kind::Flood, 230.0), goal(Kind::Granted, 220.0)];
     let all = [Kind::Flood, Kind::Asked, Kind::Granted, Kind::Mixed];

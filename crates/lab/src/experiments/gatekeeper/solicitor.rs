@@ -27,10 +27,14 @@ impl Experiment for Solicitor {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let wrong = |what| Error::Wrong { experiment: CARD.name, what };
         let rows = context.cells(["all"], |context, _| measure(context).map_err(wrong))?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         let note = "node: where it takes requests and where it sends them, the encapsulation of \
                     those that leave included";
         Ok(context.record(rows, verdicts, vec![note.into()]))

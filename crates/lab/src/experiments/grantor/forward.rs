@@ -43,6 +43,10 @@ impl Experiment for Forward {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let wrong = |what| Error::Wrong { experiment: CARD.name, what };
         let rows = context.cells([Cell::V4, Cell::V6], |context, cell| {
@@ -52,7 +56,7 @@ impl Experiment for Forward {
                 Cell::V6 => measure(context, *cell, &table.ipv6).map_err(wrong),
             }
         })?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
     }
 }

@@ -261,8 +261,8 @@ const RATES: &[Rate] = &[
     v6("planb-avx2", "random", 1.8),
     v6("planb-avx2", "prefix", 1.8),
     v6("rte_fib6", "random", 5.0),
-    v6("rte_fib6", "prefix", 5.0),
-    v6("rte_fib6", "zipf", 3.0),
+    crowded(v6("rte_fib6", "prefix", 5.0), 1.5),
+    crowded(v6("rte_fib6", "zipf", 3.0), 1.0),
     v6("poptrie", "random", 5.0),
     v6("poptrie", "prefix", 5.0),
     v6("poptrie", "zipf", 3.0),
@@ -306,6 +306,17 @@ mod tests {
         let bound = BOUNDS.iter().find(|bound| bound.figure == "update_beside_reader_us").unwrap();
         let holds = |table| bound.judge(&[&row], table).holds();
         assert_eq!([holds("internet:1000000"), holds(CROWDED)], [Some(false), Some(true)]);
+        let rows = [("rutter6", 3.2), ("rte_fib6", 1.0)].map(|(engine, rate)| {
+            let labels = [("engine", engine), ("family", "ipv6"), ("traffic", "prefix")];
+            Row::new(labels).with("rate_mlps", rate)
+        });
+        let goals = RATES.iter().filter(|goal| goal.rivals == "rte_fib6");
+        let goal = goals.into_iter().find(|goal| goal.traffic == "prefix").unwrap();
+        let holds = |table| goal.judge(&rows.each_ref(), table).holds();
+        assert_eq!(
+            ["internet:1+200000", CROWDED, DEEP].map(holds),
+            [Some(false), Some(true), Some(true)]
+        );
     }
 
     #[test]

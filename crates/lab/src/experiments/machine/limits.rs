@@ -25,15 +25,9 @@ impl Experiment for Limits {
         &CARD
     }
 
-    fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let (large, small) = context.pick((33, 30), (26, 26));
-        let regions = PAGES.into_iter().flat_map(|pages| {
-            let most = if pages.1 == Kind::Small { small } else { large };
-            (14..=most).map(move |bits| Region { bits, pages })
-        });
-        let rows = context.cells(regions, |context, region| Ok(vec![measure(context, *region)]))?;
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
         let gain = |row: &Row| Some(row.median("rate_mps")? * row.median("latency_ns")? / 1e3);
-        let verdict = match (rows.first().and_then(gain), rows.last().and_then(gain)) {
+        vec![match (rows.first().and_then(gain), rows.last().and_then(gain)) {
             (Some(first), Some(last)) => Verdict::at_least(
                 "independent reads overlap at least 8-fold in the largest region",
                 last,
@@ -41,9 +35,19 @@ impl Experiment for Limits {
                 &format!("reads in flight ({} in the smallest)", crate::record::short(first)),
             ),
             _ => Verdict::open("independent reads overlap", "not measured"),
-        };
+        }]
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let (large, small) = context.pick((33, 30), (26, 26));
+        let regions = PAGES.into_iter().flat_map(|pages| {
+            let most = if pages.1 == Kind::Small { small } else { large };
+            (14..=most).map(move |bits| Region { bits, pages })
+        });
+        let rows = context.cells(regions, |context, region| Ok(vec![measure(context, *region)]))?;
+        let verdicts = self.judge(&rows);
         let note = "2 MB: transparent huge pages, which the system is asked for; see the machine's";
-        Ok(context.record(rows, vec![verdict], vec![note.into()]))
+        Ok(context.record(rows, verdicts, vec![note.into()]))
     }
 }
 

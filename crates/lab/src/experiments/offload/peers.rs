@@ -12,7 +12,7 @@ use offload::crew::Share;
 
 use crate::clock;
 use crate::data::Traffic;
-use crate::devices::{Bench, Limits, wanted};
+use crate::devices::{Bench, GPU, Limits, judge, wanted};
 use crate::{Card, Context, Error, Experiment, Figure, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
@@ -53,6 +53,10 @@ impl Experiment for Peers {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let name = context.pick("internet:1000000+200000", "internet:100000+50000");
         let (bench, table) = (Bench::new(CARD.name), context.load(name)?);
@@ -61,7 +65,7 @@ impl Experiment for Peers {
             "ipv4" => rows(&bench, context, cell, &table.ipv4),
             _ => rows(&bench, context, cell, &table.ipv6),
         })?;
-        let verdicts = verdicts(&bench, &rows);
+        let verdicts = self.judge(&rows);
         let note = "rate_mlps: from this machine's memory and back into it, copied to locked memory \
             and from it by one core; end_mlps: from locked memory; resident_mlps: addresses and hops stay on the \
             device; bus_mlps: what copies both ways at once would take";
@@ -69,7 +73,7 @@ impl Experiment for Peers {
     }
 }
 
-fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let of = |engine, device: &str| {
         let labels = [("engine", engine), ("device", device), ("traffic", "random")];
         rows.iter().find(|row| row.is(&labels))
@@ -78,14 +82,12 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
     // The best of several turns: others may be at work on some of the cores.
     let rate = |device| Some(of("rutter4", device)?.figures.get("rate_mlps")?.best);
     let threads = match (rate("two cores").or(rate("threads")), rate("one core")) {
-        (Some(two), Some(one)) if clock::cores().len() > 1 => {
-            Verdict::at_least(claim, two / one, 1.8, "times")
-        }
+        (Some(two), Some(one)) => Verdict::at_least(claim, two / one, 1.8, "times"),
         _ => Verdict::open(claim, "there is one core"),
     };
     let goal = |claim: &str, engine, figure: &str, least| {
-        bench.judge(claim, |claim| {
-            let share = of(engine, bench.kind)?.median(figure)?;
+        judge(rows, claim, |claim| {
+            let share = of(engine, GPU)?.median(figure)?;
             Some(Verdict::at_least(claim, share, least, "of it"))
         })
     };
@@ -99,7 +101,7 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
         };
         let all = rows.iter().filter(|row| row.label("device") == TOGETHER);
         let shares = all.filter_map(|row| {
-            let alone = rate(row, bench.kind)?.max(rate(row, "threads")?);
+            let alone = rate(row, GPU)?.max(rate(row, "threads")?);
             Some(row.median("rate_mlps")? / alone)
         });
         shares.reduce(f64::min)
@@ -107,7 +109,7 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
     let together = "device and cores together are never more than 2 % below the better one alone";
     vec![
         threads,
-        bench.judge(together, |claim| {
+        judge(rows, together, |claim| {
             Some(Verdict::at_least(claim, least(rows)?, 0.98, "of it, at the least"))
         }),
         goal(
@@ -164,7 +166,7 @@ fn rows<A: Exports>(
     let all = clock::cores().len();
     let teams = [("threads", all), ("two cores", 2)]
         .into_iter()
-        .filter(|&(name, cores)| name == "threads" || cores < all);
+        .filter(|&(name, cores)| all > 1 && (name == "threads" || cores < all));
     let mut teams = teams
         .map(|(name, cores)| {
             let cores = Box::new(bench.threads(cores)?);

@@ -50,6 +50,10 @@ impl Experiment for Converge {
         &["ipv4", "ipv6"]
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        rows.iter().filter_map(verdict).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let halves = Half::all(context, &["internet:1000000"], &["internet6:200000"]);
         let both = |half: Half| ["burst", "dump"].map(|how| Cell { how, half: half.clone() });
@@ -61,7 +65,7 @@ impl Experiment for Converge {
                 _ => measure(context, how, &table.ipv6, Family::V6),
             }
         })?;
-        let verdicts = rows.iter().filter_map(verdict).collect();
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, vec!["elapsed time, not processor time".into()]))
     }
 }

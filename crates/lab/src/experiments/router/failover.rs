@@ -33,6 +33,10 @@ impl Experiment for Failover {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes: &[usize] = context.pick(&[1_000, 100_000, 1_000_000], &[10_000, 100_000]);
         let of = |kind: Kind| {
@@ -45,7 +49,7 @@ impl Experiment for Failover {
             let row = inside(context, cell, &table.ipv4);
             row.map(|row| vec![row]).map_err(|what| Error::Wrong { experiment: CARD.name, what })
         })?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
     }
 }
@@ -191,7 +195,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
                 Kind::Lists => format!("{n} routes, some beyond {MOST_LISTS} lists: until moved"),
                 _ => format!("{n} routes without another: until the default route has the traffic"),
             };
-            verdicts.push(Verdict::open(claim, format!("{} ms", short(figure("moved_ms")))));
+            verdicts.push(Verdict::beside(claim, format!("{} ms", short(figure("moved_ms")))));
         }
         if figure("following_step_ms") != figure("followed_ms") {
             let claim =

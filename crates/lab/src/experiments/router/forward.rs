@@ -42,6 +42,10 @@ impl Experiment for Forward {
         &["ipv4", "ipv6"]
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let mut notes = vec![
             "core cycles a packet of processor time, receive and transmit included; net_null and \
@@ -55,7 +59,7 @@ impl Experiment for Forward {
                 .to_string(),
         ];
         let rows = context.cells(cells(context), run_cell)?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         if rows.iter().any(|row| row.note.is_some()) {
             notes.push("some variants have no figure: see the notes in the table".into());
         }
@@ -248,7 +252,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
                 "{} cycles; the router on mem takes {ratio} ×",
                 crate::record::short(testpmd)
             );
-            verdicts.push(Verdict::open(claim, measured));
+            verdicts.push(Verdict::beside(claim, measured));
         }
     }
     verdicts

@@ -28,6 +28,10 @@ impl Experiment for Memory {
         &["ipv4", "ipv6"]
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let usual4 = context.pick(
             &["internet:10000", "internet:100000", "internet:1000000"][..],
@@ -44,7 +48,8 @@ impl Experiment for Memory {
         })?;
         let note = "the growth of a process of its own, as the kernel counts what is resident; \
                     engines and next hops map whole tables at once, so small tables look dear";
-        Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
+        let verdicts = self.judge(&rows);
+        Ok(context.record(rows, verdicts, vec![note.into()]))
     }
 }
 
@@ -177,7 +182,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let bytes = sum(&["store_per_route", "writer_per_route"]);
         verdicts.push(Verdict::at_most(claim, bytes, most, "bytes"));
         let measured = format!("{} bytes a route", short(sum(&["resident_per_route"])));
-        verdicts.push(Verdict::open(format!("{family}: in total"), measured));
+        verdicts.push(Verdict::beside(format!("{family}: in total"), measured));
     }
     verdicts
 }

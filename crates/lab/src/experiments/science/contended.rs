@@ -43,6 +43,10 @@ impl Experiment for Contended {
         contestants::is_of_prefixes(engine)
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         context.two_cores(CARD.name, "the antagonist has one of its own")?;
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
@@ -72,7 +76,7 @@ impl Experiment for Contended {
              (spin), round by round; none: the other core is at rest"
                 .into(),
         ];
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, notes))
     }
 }

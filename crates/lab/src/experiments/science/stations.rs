@@ -2,6 +2,7 @@
 //! address after the other and in bursts, on tables of random stations.
 
 use crate::contestants;
+use crate::experiments::cuckooswitch::is_small;
 use crate::matching::{self, Contestant, Table};
 use crate::slices::Variant;
 use crate::{Context, Error, Row, clock};
@@ -22,9 +23,17 @@ pub(super) fn rows(context: &mut Context) -> Result<Vec<Row>, Error> {
     }
     let cells = context.pick(&SIZES[..], &QUICK).iter().map(|size| format!("stations:{size}"));
     context.cells(cells.collect::<Vec<_>>(), |context, name| {
-        let size = name.split_once(':').and_then(|(_, size)| size.parse().ok());
-        Ok(measure(context, name, size.unwrap_or_default()))
+        Ok(measure(context, name, size(name).unwrap_or_default()))
     })
+}
+
+/// Whether a table of stations is small to the paper: it fits the L3 cache.
+pub(super) fn are_few(table: &str) -> bool {
+    size(table).is_some_and(is_small)
+}
+
+fn size(table: &str) -> Option<usize> {
+    table.strip_prefix("stations:")?.parse().ok()
 }
 
 fn measure(context: &Context, name: &str, size: usize) -> Vec<Row> {

@@ -47,6 +47,10 @@ impl Experiment for Tails {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         context.two_cores(CARD.name, "updates are made on one of their own")?;
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
@@ -87,7 +91,7 @@ impl Experiment for Tails {
             "wall clock, two looks at it included: what they cost alone is the row `nothing`"
                 .into(),
         ];
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, notes))
     }
 }
@@ -149,6 +153,8 @@ fn measure<A: Family>(
         let built = contestants::named::<A>(&name, Options::default());
         match built.and_then(|contestant| Ok((contestant.build(&rib)?, contestant))) {
             Ok((subject, contestant)) if checksum(&*subject, &dsts) == want => {
+                let isa = subject.isa();
+                let row = isa.into_iter().fold(row, |row, isa| row.labelled("isa", isa));
                 match subject.bursts(&dsts) {
                     Some(burst) => {
                         let (renewed, inbox) = channel();

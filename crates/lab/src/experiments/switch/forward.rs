@@ -48,6 +48,10 @@ impl Experiment for Forward {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        verdicts(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes: &[u64] = context.pick(
             &[1_000, 100_000, 1_000_000, 16_000_000, 64_000_000, 256_000_000, 1_000_000_000],
@@ -55,7 +59,7 @@ impl Experiment for Forward {
         );
         let rows =
             context.cells(sizes.to_vec(), |context, &stations| measure(context, stations))?;
-        let verdicts = verdicts(&rows);
+        let verdicts = self.judge(&rows);
         let notes = vec![
             "core cycles a frame of processor time, receive and transmit included; mem ports, \
              16,000 packets, bursts of 256"

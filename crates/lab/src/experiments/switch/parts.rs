@@ -68,7 +68,7 @@ pub(super) fn verdict(rows: &[Row], stations: &str, whole: &str) -> Option<Verdi
         of(lines.best, lines.median),
         of(ports.best, ports.median)
     );
-    Some(Verdict::open(format!("what the cycles at {stations} stations are"), text))
+    Some(Verdict::beside(format!("what the cycles at {stations} stations are"), text))
 }
 
 /// Lines of a frame: its descriptor's, its own, its destination's.

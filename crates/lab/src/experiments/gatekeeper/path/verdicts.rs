@@ -51,9 +51,9 @@ pub(super) fn mixed(rows: &[Row]) -> Vec<Verdict> {
         }
         Some(share) if name == HANDED => Verdict::between(claim, share, (40.0, 60.0), "%"),
         Some(loss) if name == "loss_percent" => Verdict::between(claim, loss, (-5.0, 5.0), "%"),
-        Some(noise) => Verdict::open(claim, format!("{} %", short(noise))),
+        Some(noise) => Verdict::beside(claim, format!("{} %", short(noise))),
     };
-    [Verdict::open(claim, all)].into_iter().chain(claims.map(verdict)).collect()
+    [Verdict::beside(claim, all)].into_iter().chain(claims.map(verdict)).collect()
 }
 
 fn figure(rows: &[Row], (kind, flows, variant): (&str, &str, &str), name: &str) -> Option<f64> {
@@ -84,7 +84,7 @@ fn beside(rows: &[Row], (kind, flows): (&str, &str)) -> Vec<Verdict> {
     let of = |variant: &str| {
         let cycles = figure(rows, (kind, flows, variant), "cycles")?;
         let claim = format!("{kind}, {flows}: beside it, {variant}");
-        Some(Verdict::open(claim, format!("{} cycles", short(cycles))))
+        Some(Verdict::beside(claim, format!("{} cycles", short(cycles))))
     };
     [LINES, ROUTER, PORTS, TESTPMD].into_iter().filter_map(of).collect()
 }
