@@ -318,10 +318,34 @@ fn what_bypasses_without_a_way_is_dropped_by_name() {
     rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
     assert!(answers(&mut rig, &[to_p0(udp4("10.21.0.1"))]).is_empty());
     assert_eq!(rig.dropped("decisions", "no_way"), 1);
-    // The back's packets are the kernel's as ever.
-    rig.back.push(&udp4("10.99.0.1").macs(Mac(PEER), Mac(P1)).build());
-    rig.work();
-    assert!(rig.kernel.pop(|_, _| ()).is_some());
+}
+
+/// The kernel forwards what has options, and resolves neighbours to send them packets.
+#[test]
+fn from_the_back_the_kernel_gets_nothing_that_leads_there() {
+    let mut rig = rig();
+    let from_back = |frame: Frame<'_>| frame.macs(Mac(PEER), Mac(P1)).build().to_vec();
+    let options = |dst| from_back(udp4(dst).options(&[7, 4, 4, 0]));
+    for frame in [options(V4), options("10.0.2.9"), options("10.0.2.77")] {
+        rig.back.push(&frame);
+    }
+    assert_eq!(rig.dropped("ip4_special", "back_to_back"), 3);
+    rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
+    for dst in [V4, "10.99.0.1", "10.0.2.77", "10.0.3.77"] {
+        rig.back.push(&from_back(udp4(dst)));
+    }
+    for dst in ["2001:db8:2::77", "2001:db8:21::1"] {
+        rig.back.push(&from_back(udp6(dst)));
+    }
+    assert_eq!(rig.dropped("ip4_lookup", "back_to_back"), 4);
+    assert_eq!(rig.dropped("ip6_lookup", "back_to_back"), 1, "the other one is resolved");
+    assert_eq!(rig.dropped("ip6_sides", "back_to_back"), 1);
+    // At the front, both are the kernel's as ever.
+    for frame in [options("10.0.0.77"), from_back(udp4("10.0.0.77"))] {
+        rig.back.push(&frame);
+        rig.work();
+        assert!(rig.kernel.pop(|_, _| ()).is_some());
+    }
 }
 
 /// BIRD with `merge paths on`, and a provider and the protected network that announce the same.
