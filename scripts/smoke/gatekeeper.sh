@@ -141,4 +141,12 @@ wait_for 5 fates
 no_other || fail "somebody else's decision was heard"
 
 assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
+
+# Requests go when their time has come, though no packet comes: workers that sleep sweep, too.
+requests() { rutter gatekeeper show -j | json "x['flows']['held'][0]"; }
+client_sends 10.0.1.69 203.0.113.99 --count 20 --sources 20 >/dev/null
+some_ask() { [ "$(requests)" -ge 1 ]; }
+wait_for 2 some_ask
+none_asks() { [ "$(requests)" = 0 ]; }
+wait_for 20 none_asks
 router_stop

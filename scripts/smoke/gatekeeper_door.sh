@@ -54,3 +54,13 @@ router_stop
 config 'from = ["10.0.2.77"]' | router_start
 named() { doctor "no interface has 10.0.2.77" >/dev/null; }
 wait_for 5 named || fail "doctor does not name a source that is nobody's"
+
+# The router is killed: the kernel forwards nothing from the VLAN's tap, nor from the port's.
+assert_ping c 10.0.9.1
+router_kill
+for tap in p0.100 p0; do
+	for to in 203.0.113.5 10.0.2.2; do
+		assert_eq "$(put $tap 10.0.9.2 $to)" 0 "packets for $to, put into $tap and forwarded"
+	done
+done
+assert_eq "$(put p1 10.0.2.2 10.0.9.2)" 5 "packets put into the tap at the back"

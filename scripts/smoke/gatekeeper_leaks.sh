@@ -68,20 +68,26 @@ for own in 10.0.1.1 2001:db8:1::1; do
 	on c timeout 10 bash -c "cat </dev/tcp/$own/179" | found open || fail "no session with $own"
 done
 
+# Packets to a macvlan (keepalived, FRR) come in by it, not by its tap.
+on r ip link add vmac link p0 type macvlan mode bridge
+on r ip link set vmac up
+has_rules() {
+	[ "$(on r ip $1 rule | grep -c 'iif vmac prohibit')" = 1 ]
+}
+for family in -4 -6; do
+	wait_for 10 has_rules $family
+done
+
 # The router is killed: taps and rules stay, and the kernel forwards nothing from the front. From
 # the back it would.
 router_kill
-put() { # TAP SRC DST
-	local before
-	before=$(kernel_forwarded r)
-	odd r put "$1" "$(mac_of r "$1")" "$2" "$3" --count 5
-	echo $(($(kernel_forwarded r) - before))
-}
-for to in 203.0.113.5 10.0.2.2 198.51.100.5; do
-	assert_eq "$(put p0 10.0.1.2 $to)" 0 "packets for $to, put into the tap at the front and forwarded"
-done
-for to in 2001:db8:71::5 2001:db8:2::2; do
-	assert_eq "$(put p0 2001:db8:1::2 $to)" 0 "packets for $to, put into the tap at the front and forwarded"
+for link in p0 vmac; do
+	for to in 203.0.113.5 10.0.2.2 198.51.100.5; do
+		assert_eq "$(put p0 10.0.1.2 $to $link)" 0 "packets for $to, put into the tap for $link and forwarded"
+	done
+	for to in 2001:db8:71::5 2001:db8:2::2; do
+		assert_eq "$(put p0 2001:db8:1::2 $to $link)" 0 "packets for $to, put into the tap for $link and forwarded"
+	done
 done
 assert_eq "$(put p1 10.0.2.2 10.0.1.2)" 5 "packets put into the tap at the back"
 assert_eq "$(put p1 2001:db8:2::2 2001:db8:1::2)" 5 "packets put into the tap at the back"
@@ -91,6 +97,6 @@ config | router_start
 wait_for 20 assert_ping c 203.0.113.5
 router_stop
 for family in -4 -6; do
-	assert_no_match "$(on r ip $family rule)" "iif p0" "rules of the front after the end"
+	assert_no_match "$(on r ip $family rule)" "iif (p0|vmac)" "rules of the front after the end"
 	assert_no_match "$(on r ip $family route show proto 199)" blackhole "routes of protections after the end"
 done

@@ -66,13 +66,13 @@ forwarded=$(kernel_forwarded r)
 
 watch c d g e
 
-expect() { # FROM DESTINATION FATE: bare, wrapped, or the reason of a drop; the hop limit is one less where it is bare
+expect() { # FROM DESTINATION FATE [ARGUMENTS OF odd.py]: bare, wrapped, or the reason of a drop; the hop limit is one less where it is bare
 	local n=${1//[!0-9]/} source inner fate=$3 before_bare before_wrapped before
 	case $1 in c) n=1 ;; d) n=3 ;; g) n=2 ;; e) n=4 ;; esac
 	source=10.0.$n.2
 	[ "${2#*:}" = "$2" ] || source=2001:db8:$n::2
 	before_bare=$(came bare) before_wrapped=$(came wrapped) before=$(drops "$fate")
-	inner=$(odd "$1" send eth0 "$(mac_of r p0)" $source "$2" --ttl 17 --count 3 --rate 100)
+	inner=$(odd "$1" send eth0 "$(mac_of r p0)" $source "$2" --ttl 17 --count 3 --rate 100 "${@:4}")
 	it_is_so() {
 		case $fate in
 		bare | wrapped) [ $(($(came bare) - before_bare)).$(($(came wrapped) - before_wrapped)) = \
@@ -120,6 +120,24 @@ expect g 2001:db8:6403::5 bare
 expect e 2001:db8:71::5 back_to_back
 expect e 2001:db8:98::5 back_to_back
 expect g 2001:db8:6404::5 back_to_back
+# Neither by the kernel, which gets what has options, and is asked for neighbours.
+expect g 100.64.3.5 bare --kind options
+for to in 10.0.4.2 100.64.4.5 203.0.113.5 198.51.100.5; do
+	expect g $to back_to_back --kind options
+done
+on e ip address add 10.0.4.9/24 dev eth0 # known to nobody
+on e ip address add 2001:db8:4::9/64 dev eth0 nodad
+on c ip address add 10.0.1.9/24 dev eth0
+for kind in plain options; do
+	expect g 10.0.4.9 back_to_back --kind $kind
+	expect e 10.0.4.9 back_to_back --kind $kind
+done
+expect g 2001:db8:4::9 back_to_back
+expect e 2001:db8:4::9 back_to_back
+before=$(came bare) # at the front as ever
+odd g send eth0 "$(mac_of r p0)" 10.0.2.2 10.0.1.9 >/dev/null
+resolved() { [ "$(came bare)" = $((before + 1)) ]; }
+wait_for 5 resolved
 
 # This router answers on either side, at its own addresses of both.
 for own in 10.0.1.1 10.0.2.1 2001:db8:1::1 2001:db8:2::1; do
@@ -141,4 +159,4 @@ odd d send eth0 "$(mac_of r p0)" 10.0.3.2 203.0.113.6 --size 408 --count 20 >/de
 wait_for 5 heard_so_many 4 "dscp=1 .*inner=10.0.3.2>203.0.113.6 "
 sleep 0.3
 assert_eq "$(heard "dscp=1 .*inner=10.0.3.2>203.0.113.6 ")" 4 "frames of 412 bytes with their tag: 5 without it"
-assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
+assert_eq "$(kernel_forwarded r)" $((forwarded + 3 + 1)) "packets that the kernel has forwarded: with options, to 10.0.1.9"

@@ -81,6 +81,15 @@ odd() { # NS ARGUMENTS: odd.py there
 	on "$name" python3 "$SMOKE/odd.py" "$@"
 }
 
+# Puts packets into a tap of r whose program was killed: to the hardware address of the tap, or of
+# another link. Prints how many of the five the kernel has forwarded.
+put() { # TAP SRC DST [LINK]
+	local before
+	before=$(kernel_forwarded r)
+	odd r put "$1" "$(mac_of r "${4:-$1}")" "$2" "$3" --count 5
+	echo $(($(kernel_forwarded r) - before))
+}
+
 # From the client, by the router's front port.
 client_sends() { # SRC DST ARGUMENTS OF odd.py
 	odd c send eth0 "$(mac_of r p0)" "$@"

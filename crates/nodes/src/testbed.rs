@@ -89,6 +89,8 @@ impl Net {
                 (v4("10.4.0.0", 16), fixed::BLACKHOLE),
                 (v4("10.5.0.0", 16), fixed::UNREACHABLE),
                 (v4("10.6.0.0", 16), fixed::VIA_KERNEL),
+                (v4("10.24.0.0", 16), Hop(16)),
+                (v4("10.25.0.0", 16), Hop(15)),
                 (v4("192.0.2.1", 32), fixed::FOR_US),
                 (v4("224.0.0.0", 4), fixed::MULTICAST),
                 (v4("240.0.0.0", 4), fixed::MARTIAN),
@@ -125,7 +127,8 @@ impl Net {
 }
 
 /// Interface 1 is the front and 2 the back, and some of the first VRF is protected: hop 12
-/// protects, 13 bypasses, 14 drops.
+/// protects, 13 bypasses, 14 drops; 15 leads to the front, 16 to a neighbour at the back that is
+/// not resolved.
 pub fn shielded(net: &Net) {
     let thread = net.domain.register("shielded");
     let mut ifaces = net.forwarding.ifaces.load(thread.guard()).list[1..].to_vec();
@@ -139,6 +142,7 @@ pub fn shielded(net: &Net) {
     let front = Adjacency::new(out, PEER, P0, Tags::None, wire::ethernet::IPV4);
     hops.set_adjacency(AdjacencyId(10), &front);
     hops.set_step(Hop(15), Step::new(Kind::Forward, 10));
+    hops.set_step(Hop(16), Step::AT_BACK);
     let mut vrfs = net.forwarding.vrfs.load(thread.guard()).clone();
     vrfs[0].front = Some(FrontView {
         v4: Arc::new(Linear(vec![

@@ -47,6 +47,19 @@ impl Ifaces {
         let denied = Side::Front.may_leave_at(out.unwrap_or_default(), false);
         denied.err().unwrap_or(Denied::FrontElsewhere)
     }
+
+    /// Whether packets of `step` leave at the back, by one of its ways: of several, the kernel
+    /// may choose another one than we do.
+    pub fn leads_to_back(&self, step: Step, hops: &HopTable) -> bool {
+        let at_back = |step: Step| match step.forward() {
+            Some(id) => self.side(hops.adjacency(id).out().iface()) == Side::Back,
+            None => step == Step::AT_BACK,
+        };
+        match step.multipath() {
+            Some(group) => hops.member_that(group, 0, |hop| at_back(hops.step(hop))).is_some(),
+            None => at_back(step),
+        }
+    }
 }
 
 /// What the nodes of all workers share. A worker loads each part once a vector.

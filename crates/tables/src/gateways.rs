@@ -19,6 +19,8 @@ pub(crate) struct Gateway {
     pub(crate) key: Key,
     pub(crate) hop: Hop,
     pub(crate) adjacency: Option<AdjacencyId>,
+    /// Its step without an adjacency.
+    unresolved: Step,
     refs: u32,
     /// A resolved host holds it; every other holder is a target of routes.
     host: bool,
@@ -48,11 +50,13 @@ impl Gateways {
             return Some(id);
         }
         let hop = pool.take_hop()?;
-        pool.set_step(hop, UNRESOLVED);
+        let unresolved = pool.table().step(links.glean(key.link));
+        pool.set_step(hop, unresolved);
         let gateway = Gateway {
             key,
             hop,
             adjacency: None,
+            unresolved,
             refs: 1,
             host: false,
             tag: 0,
@@ -139,11 +143,13 @@ impl Gateways {
     /// Brings the gateway's step in line with its link and neighbour.
     pub(crate) fn refresh(&mut self, id: GatewayId, pool: &mut Pool, links: &Links) {
         let Some(gateway) = self.list.get_mut(id.0) else { return };
+        let unresolved = pool.table().step(links.glean(gateway.key.link));
         let wanted = links.adjacency(&gateway.key);
         let now = gateway.adjacency.map(|id| pool.table().adjacency(id).get());
-        if wanted == now {
+        if wanted == now && unresolved == gateway.unresolved {
             return;
         }
+        gateway.unresolved = unresolved;
         let old = gateway.adjacency.take();
         gateway.adjacency = wanted.and_then(|wanted| pool.take_adjacency(&wanted));
         gateway.starved = wanted.is_some() && gateway.adjacency.is_none();
@@ -181,8 +187,6 @@ impl Gateway {
     }
 
     pub(crate) fn step(&self) -> Step {
-        self.adjacency.map_or(UNRESOLVED, |id| Step::new(Kind::Forward, id.0))
+        self.adjacency.map_or(self.unresolved, |id| Step::new(Kind::Forward, id.0))
     }
 }
-
-const UNRESOLVED: Step = Step::new(Kind::NoNeighbour, 0);

@@ -32,7 +32,8 @@ pub enum Kind {
     Multipath = 2,
     /// An address of this machine: to the kernel.
     ForUs = 3,
-    /// Neighbour not resolved yet: to the kernel, which resolves it.
+    /// Neighbour not resolved yet: to the kernel, which resolves it. [`Step::AT_BACK`] is one at
+    /// the back of a shield.
     NoNeighbour = 4,
     /// Leaves by an interface that is not Rutter's: the kernel forwards.
     ViaKernel = 5,
@@ -93,8 +94,10 @@ pub mod fixed {
     pub const GLEAN: Hop = Hop(7);
     /// [`super::Kind::NotReady`].
     pub const NOT_READY: Hop = Hop(8);
+    /// [`super::Step::AT_BACK`]: the same as [`GLEAN`] of a network at the back of a shield.
+    pub const GLEAN_BACK: Hop = Hop(9);
     /// The first hop that is free for gateways, hosts and groups.
-    pub const FIRST_FREE: u32 = 9;
+    pub const FIRST_FREE: u32 = 10;
 }
 
 /// What a front view answers where no protection covers an address: the hop of its route,
@@ -117,6 +120,9 @@ const WITHHELD: u32 = 1 << 31;
 pub struct Step(u32);
 
 impl Step {
+    /// Of a neighbour at the back of a shield that is not resolved yet.
+    pub const AT_BACK: Step = Step::new(Kind::NoNeighbour, 1);
+
     /// `index` is below 2^24 (the tables' limit).
     pub const fn new(kind: Kind, index: u32) -> Step {
         debug_assert!(index < 1 << 24);
@@ -184,6 +190,7 @@ impl HopTable {
         ] {
             table.set_step(hop, Step::new(kind, 0));
         }
+        table.set_step(fixed::GLEAN_BACK, Step::AT_BACK);
         table
     }
 
@@ -330,7 +337,9 @@ mod tests {
         assert_eq!(table.step(fixed::FOR_US).kind(), Kind::ForUs);
         assert_eq!(table.step(Hop::NONE).kind(), Kind::NoRoute);
         assert_eq!(table.step(Hop(1 << 20)).kind(), Kind::NoRoute);
-        assert_eq!(table.step(Hop(9)).kind(), Kind::NoRoute);
+        assert_eq!(table.step(fixed::GLEAN_BACK), Step::AT_BACK);
+        assert_ne!(table.step(fixed::GLEAN), Step::AT_BACK);
+        assert_eq!(table.step(Hop(10)).kind(), Kind::NoRoute);
         for kind in Kind::ALL {
             assert_eq!(Step::new(kind, 5).kind(), kind);
         }

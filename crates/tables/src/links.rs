@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
+use lookup::Hop;
+
 use crate::event::{Link, LinkId, Neighbour, Path};
-use crate::{Adjacency, Family, Iface, IfaceId, Own, Tags, VrfId};
+use crate::hops::fixed;
+use crate::{Adjacency, Family, Iface, IfaceId, Own, Side, Tags, VrfId};
 
 /// A neighbour of a link as the next hop of packets of one family (the link
 /// header names it, so IPv4 by an IPv6 neighbour has its own hop: RFC 8950), of
@@ -149,6 +152,14 @@ impl Links {
     pub(crate) fn ours(&self, link: LinkId) -> Option<(IfaceId, &Iface)> {
         let id = self.map.get(&self.segment(link))?.iface?;
         Some((id, &self.slot(id)?.iface))
+    }
+
+    /// The hop of a network's hosts on this link that are not resolved.
+    pub(crate) fn glean(&self, link: LinkId) -> Hop {
+        match self.ours(link) {
+            Some((_, iface)) if iface.side == Side::Back => fixed::GLEAN_BACK,
+            _ => fixed::GLEAN,
+        }
     }
 
     /// The tap below a macvlan, whose addresses and neighbours are that interface's; else the

@@ -52,7 +52,9 @@ impl Control {
     pub fn set_side(&mut self, id: IfaceId, side: Side) -> bool {
         let Some(slot) = self.next_hops.links.slot_mut(id) else { return false };
         if std::mem::replace(&mut slot.iface.side, side) != side {
+            let link = slot.link;
             self.next_hops.sides_changed();
+            link.into_iter().for_each(|link| self.link_changed(link));
             self.ifaces_changed();
         }
         true

@@ -248,7 +248,8 @@ pub struct Shield {
     pub requests: Requests,
     /// Decisions that came, by what became of them.
     pub decisions: Vec<Count>,
-    /// ICMP errors that were sent, by what they are about.
+    /// ICMP errors that were sent, by what they are about; `too_long_beyond`: heard from routers
+    /// behind the back, about packets with their outer header.
     #[serde(default)]
     pub errors: Vec<Count>,
     /// Packets that the shield's nodes dropped, by node and reason.

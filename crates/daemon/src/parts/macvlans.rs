@@ -1,6 +1,7 @@
 //! Macvlans that other programs put on taps (keepalived, FRR): further hardware addresses of the
 //! tap's interface. A packet that is punted to such an address comes in by the macvlan, so the
-//! macvlan must forward, and must use the tables of its VRF, as its tap does.
+//! macvlan must forward, and must use the tables of its VRF, as its tap does. At the front of a
+//! shield it must forward nothing, as its tap (`shields`).
 
 use std::io;
 
@@ -28,6 +29,9 @@ impl KernelSide {
         links: &[LinkInfo],
         wanted: impl Fn(&LinkInfo) -> bool,
     ) {
+        if let Err(error) = self.macvlans_at_front(links) {
+            self.warn(format!("macvlans at the front: {error}"));
+        }
         for link in links.iter().filter(|link| wanted(link)) {
             let tap = link.macvlan_of.and_then(|tap| links.iter().find(|one| one.index == tap));
             let interface = tap.and_then(|tap| {

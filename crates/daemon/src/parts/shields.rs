@@ -9,6 +9,7 @@ use super::kernel_side::KernelSide;
 use netlink::connection::errno;
 
 use crate::kernel::shields::Shield;
+use crate::kernel::{LinkInfo, Rtnetlink};
 
 impl KernelSide {
     /// Sets the interfaces at the front, before their taps have their first packet.
@@ -16,23 +17,26 @@ impl KernelSide {
     /// # Errors
     /// The kernel's first error.
     pub fn set_fronts(&mut self, wanted: BTreeSet<String>) -> io::Result<()> {
-        let fronts = &mut self.shields.fronts;
-        let mut result = Ok(());
-        for new in wanted.difference(&fronts.clone()) {
-            let done = self.rtnetlink.prohibit_from(new).map(drop);
-            if done.is_ok() {
-                fronts.insert(new.clone());
-            }
-            result = result.and(done);
-        }
-        for gone in fronts.clone().difference(&wanted) {
-            let done = self.rtnetlink.allow_from(gone);
-            if done.is_ok() {
-                fronts.remove(gone);
-            }
-            result = result.and(done);
-        }
-        result
+        let result = prohibit(&mut self.rtnetlink, &mut self.shields.fronts, &wanted);
+        // Those of an instance that was killed are there already.
+        let links = self.rtnetlink.links()?;
+        result.and(self.macvlans_at_front(&links))
+    }
+
+    /// Sets the macvlans on taps at the front: a packet to the hardware address of one comes in by
+    /// the macvlan, to which the rule of its tap does not apply.
+    ///
+    /// # Errors
+    /// The kernel's first error.
+    pub(super) fn macvlans_at_front(&mut self, links: &[LinkInfo]) -> io::Result<()> {
+        let fronts = &self.shields.fronts;
+        let is_front = |index| {
+            let mut taps = links.iter().filter(|link| fronts.contains(&link.name));
+            taps.any(|tap| tap.index == index)
+        };
+        let at_front = links.iter().filter(|link| link.macvlan_of.is_some_and(is_front));
+        let wanted = at_front.map(|link| link.name.clone()).collect();
+        prohibit(&mut self.rtnetlink, &mut self.shields.macvlans, &wanted)
     }
 
     /// Shows these prefixes, and no others, to routing daemons.
@@ -77,7 +81,7 @@ impl KernelSide {
     /// The kernel's first error.
     pub fn renew_fronts(&mut self) -> io::Result<Vec<String>> {
         let mut again = Vec::new();
-        for front in &self.shields.fronts {
+        for front in self.shields.fronts.iter().chain(&self.shields.macvlans) {
             if self.rtnetlink.prohibit_from(front)? {
                 again.push(front.clone());
             }
@@ -108,6 +112,28 @@ impl KernelSide {
     }
 }
 
+/// Makes the kernel forward nothing from the links `wanted`, and from no other of those `known`.
+fn prohibit(
+    rtnetlink: &mut Rtnetlink,
+    known: &mut BTreeSet<String>,
+    wanted: &BTreeSet<String>,
+) -> io::Result<()> {
+    let mut result = Ok(());
+    for new in wanted.difference(&known.clone()) {
+        let done = rtnetlink.prohibit_from(new).map(drop);
+        if done.is_ok() {
+            known.insert(new.clone());
+        }
+        result = result.and(done);
+    }
+    for gone in known.clone().difference(wanted) {
+        // Gone, or to be gone with all rules: it is not restored.
+        known.remove(gone);
+        result = result.and(rtnetlink.allow_from(gone));
+    }
+    result
+}
+
 /// The kernel's error for a route that does not exist.
 const ESRCH: i32 = 3;
 
@@ -115,7 +141,8 @@ const ESRCH: i32 = 3;
 mod tests {
     use super::*;
     use crate::config::{Net, Route};
-    use crate::namespace::in_namespace;
+    use crate::namespace::{in_namespace, ip_batch};
+    use ::io::tap::Tap;
     use api::apps::router::RouteKind;
 
     #[test]
@@ -139,6 +166,38 @@ mod tests {
             side.rtnetlink.delete_shield(shields[0]).unwrap();
             side.delete_shield(shields[0]).unwrap();
             assert_eq!(side.show_again().unwrap(), 0);
+            let _ = std::fs::remove_file(record);
+        });
+    }
+
+    #[test]
+    fn macvlans_at_the_front_have_the_rule_of_their_tap() {
+        in_namespace(|| {
+            let record = std::env::temp_dir().join(format!("rutter-vmac-{}", std::process::id()));
+            let mut side = KernelSide::new(&record).unwrap();
+            let macvlan = |name: &str, tap: &str| {
+                ip_batch(&format!("link add {name} link {tap} type macvlan mode bridge\n"));
+            };
+            let of = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+            let follow = |side: &mut KernelSide| {
+                let links = side.rtnetlink.links().unwrap();
+                side.macvlans_at_front(&links).unwrap();
+                side.shields.macvlans.clone()
+            };
+            let _taps = ["p0", "p1"].map(|name| Tap::open(name).unwrap());
+            macvlan("before", "p0");
+            macvlan("back", "p1");
+            side.set_fronts(of(&["p0"])).unwrap();
+            assert_eq!(side.shields.macvlans, of(&["before"]));
+            macvlan("later", "p0");
+            assert_eq!(follow(&mut side), of(&["before", "later"]));
+            side.rtnetlink.allow_from("later").unwrap();
+            assert_eq!(side.renew_fronts().unwrap(), ["later"]);
+            // One that is at the back now, and has its name still.
+            ip_batch("link del before\n");
+            macvlan("before", "p1");
+            assert_eq!(follow(&mut side), of(&["later"]));
+            assert!(side.rtnetlink.allow_from("before").is_err(), "its rule is gone");
             let _ = std::fs::remove_file(record);
         });
     }

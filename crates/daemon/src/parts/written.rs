@@ -52,6 +52,8 @@ impl Added {
 pub struct Shields {
     /// Taps from which the kernel forwards nothing.
     pub(super) fronts: BTreeSet<String>,
+    /// Macvlans on these taps, likewise.
+    pub(super) macvlans: BTreeSet<String>,
     /// Prefixes that are shown to routing daemons.
     pub(super) protected: BTreeSet<Shield>,
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!  lookups, multipath ─── punt ───┬ UDP for us to the port of decisions, from the back ─► each decision ─► ring
 //!                                 │                                            to the worker of its flow
+//!                                 ├ ICMP "too long" about an outer header, from the back ─► counted, punt
 //!                                 ├ from the front: what a bypass has no way for ─► icmp_error, drop
 //!                                 └ anything else ─► punt   PuntClass
 //! ```
@@ -30,11 +31,11 @@ use lookup::sync::Published;
 use tables::{IfaceId, Side};
 use wire::bytes::be16;
 use wire::ggu::{Decision, Message, Ports, Refusal};
-use wire::{ipv4, ipv6, protocol, udp};
+use wire::{icmp, icmpv6, ipv4, ipv6, protocol, udp};
 
 use super::fault::{Fault, Kind as Fate};
 use super::lanes::Faulty;
-use super::settings::Settings;
+use super::settings::{Ends, Settings};
 use super::to_owners::{By, ToOwners};
 use crate::class::Class;
 use crate::lanes::{Iface, PuntClass};
@@ -174,6 +175,8 @@ impl Node for Decisions {
             if for_us && is_message(v.rest(i), settings.ports) {
                 let why = self.hear(v, i, settings);
                 v.drop(i, why);
+            } else if for_us && was_too_long(v.rest(i), settings.from) {
+                self.heard.counters.errors.too_long_beyond.add(1);
             }
         }
     }
@@ -222,6 +225,28 @@ pub(super) fn is_message_to_us(packet: &[u8], settings: &Settings) -> bool {
         _ => ipv6::View::new(packet).is_ok_and(|view| settings.from.v6 == Some(view.dst())),
     };
     ours && is_message(packet, settings.ports)
+}
+
+/// Whether it is an ICMP error about a packet that we have sent to a Grantor: a router on the way
+/// does not carry it. The packet's own source does not hear of that: no path MTU is kept, and such
+/// an error may quote no more than the outer header (RFC 792).
+fn was_too_long(packet: &[u8], from: Ends) -> bool {
+    if packet.first().is_some_and(|first| first >> 4 == 4) {
+        let view = ipv4::View::new(packet).ok();
+        let view = view.filter(|view| view.protocol() == protocol::ICMP && view.offset() == 0);
+        let error = view.and_then(|view| icmp::View::new(view.payload()).ok());
+        let wanted = (icmp::UNREACHABLE, icmp::FRAGMENTATION_NEEDED);
+        let error = error.filter(|error| (error.kind(), error.code()) == wanted);
+        let sent = error.and_then(|error| ipv4::View::quoted(error.data()).ok());
+        return sent
+            .is_some_and(|sent| sent.protocol() == protocol::IPIP && from.v4 == Some(sent.src()));
+    }
+    let upper = ipv6::View::new(packet).ok().and_then(|view| view.upper().ok());
+    let upper = upper.filter(|(chain, _)| chain.protocol == protocol::ICMPV6);
+    let error = upper.and_then(|(_, message)| icmp::View::new(message).ok());
+    let error = error.filter(|error| error.kind() == icmpv6::PACKET_TOO_BIG);
+    let sent = error.and_then(|error| ipv6::View::quoted(error.data()).ok());
+    sent.is_some_and(|sent| sent.next_header() == protocol::IPV6 && from.v6 == Some(sent.src()))
 }
 
 /// Decisions that are passed on in a poll at most.

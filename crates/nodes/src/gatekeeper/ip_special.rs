@@ -1,18 +1,19 @@
-//! `ip4_special`, `ip6_special`: packets from the front that the header checks leave to the kernel.
+//! `ip4_special`, `ip6_special`: packets that the header checks leave to the kernel.
 //!
 //! ```text
 //!  ip4_input, ip6_input ─ punt ─┬ from elsewhere ─────────────────────► punt   PuntClass
-//!                               │   (a decision, from the back: drop)
+//!                               ├ from the back ─► plain view ─┬ leads to the back, a decision ► drop
+//!                               │                              └ anything else ─────────► punt
 //!                               └ from the front ─► front view ─┬ this router's, multicast ► punt
 //!                                    options ─► a protection ───┼────────► shield   Answer
 //!                                    of one link ───────────────┴ anything else ─► drop
 //! ```
 //!
-//! | cost | such packets alone: a lookup of those from the front |
-//! |------|--------------------------------------------------------|
+//! | cost | such packets alone: a lookup of those from the front or the back |
+//! |------|-------------------------------------------------------------------|
 //!
 //! Packets with IPv4 options, and IPv6 packets of one link. The kernel would forward the
-//! former, to a protected host too.
+//! former, to a protected host too; and the latter to a host of the link that they came from.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ labels! {
 }
 
 labels! {
-    /// Why packets from the front are dropped.
+    /// Why packets are dropped.
     pub enum Why {
         /// Nothing protects their destination, and it is not this router.
         NotForUs = "not_for_us",
@@ -47,6 +48,8 @@ labels! {
         LinkLocal = "link_local",
         /// A message of decisions to this router, with IPv4 options: `options` among the refused.
         Decision = "decision",
+        /// From the back, and its route leads there.
+        BackToBack = "back_to_back",
     }
 }
 
@@ -94,6 +97,19 @@ impl Special for V6 {
     fn is_message(_: &[u8], _: &Settings) -> bool {
         false // what comes here is of one link
     }
+}
+
+/// The hop of `dst` in the plain view of the interface's VRF.
+fn plain_hop<F: Family>(
+    forwarding: &Forwarding,
+    guard: Guard<'_>,
+    iface: IfaceId,
+    dst: F::Addr,
+) -> Hop {
+    let vrf = forwarding.ifaces.load(guard).vrf.get(usize::from(iface.0)).copied();
+    let vrfs = forwarding.vrfs.load(guard);
+    let vrf = vrfs.get(usize::from(vrf.unwrap_or_default().0));
+    vrf.map_or(Hop::NONE, |vrf| F::table(vrf).lookup(dst))
 }
 
 /// The hop of `dst` in the front view of the interface's VRF.
@@ -145,11 +161,18 @@ impl<F: Special> Node for IpSpecial<F> {
             if side == Side::Back && F::is_message(v.rest(i), settings) {
                 counters.decisions.options.add(1);
                 v.drop(i, Why::Decision);
+                continue;
+            }
+            let Some(dst) = F::beyond_the_link(v.head(i)) else { continue };
+            if side == Side::Back {
+                let hop = plain_hop::<F>(forwarding, v.guard(), iface, dst);
+                if ifaces.leads_to_back(hops.step(hop), hops) {
+                    v.drop(i, Why::BackToBack);
+                }
             }
             if side != Side::Front {
                 continue;
             }
-            let Some(dst) = F::beyond_the_link(v.head(i)) else { continue };
             let hop = front_hop::<F>(forwarding, v.guard(), iface, dst);
             let kind = hops.step(hop).kind();
             match kind {
@@ -202,7 +225,17 @@ mod tests {
         let want =
             ["shield", "shield", "shield", "drop: not_for_us", "punt", "punt"].map(str::to_owned);
         assert_eq!(run::<V4>(&dst.map(with), 1), want);
-        assert!(run::<V4>(&dst.map(with), 2).iter().all(|to| to == "punt"));
+    }
+
+    #[test]
+    fn options_from_the_back_do_not_lead_there() {
+        let with = |dst| udp4(dst).options(&[7, 4, 4, 0]);
+        // To the back: resolved, one of several ways, not resolved yet.
+        let to_back = ["10.9.0.1", "10.20.0.1", "10.2.0.1", "10.24.0.1"];
+        assert!(run::<V4>(&to_back.map(with), 2).iter().all(|to| to == "drop: back_to_back"));
+        let others = ["10.1.0.1", "10.3.0.1", "10.5.0.1", "10.25.0.1", "192.0.2.1", "224.0.0.22"];
+        assert!(run::<V4>(&others.map(with), 2).iter().all(|to| to == "punt"));
+        assert!(run::<V4>(&to_back.map(with), 3).iter().all(|to| to == "punt"), "of no side");
     }
 
     #[test]
@@ -220,6 +253,8 @@ mod tests {
         ];
         let want = ["drop: link_local", "drop: not_for_us", "punt", "punt", "punt"];
         assert_eq!(run::<V6>(&frames, 1), want.map(str::to_owned));
-        assert!(run::<V6>(&frames, 2).iter().all(|to| to == "punt"));
+        let back = "drop: back_to_back";
+        let want = [back, back, "punt", "punt", "punt"];
+        assert_eq!(run::<V6>(&frames, 2), want.map(str::to_owned));
     }
 }

@@ -263,7 +263,7 @@ pub struct Shadows {
     pub no_copy: Counter,
 }
 
-/// ICMP errors that a worker has sent, by what they are about.
+/// ICMP errors that a worker has sent or heard, by what they are about.
 #[derive(Debug, Default)]
 #[allow(missing_docs)]
 pub struct Errors {
@@ -271,6 +271,8 @@ pub struct Errors {
     pub too_long: Counter,
     pub ttl_exceeded: Counter,
     pub unreachable: Counter,
+    /// Heard: a router behind the back could not forward a packet with its outer header.
+    pub too_long_beyond: Counter,
 }
 
 impl Errors {

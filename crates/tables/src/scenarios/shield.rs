@@ -108,7 +108,11 @@ fn fate(b: &Bench, from: IfaceId, ip: &str) -> Fate {
             Ok(()) => Fate::Leaves(out, mac[5]),
             Err(denied) => Fate::Denied(denied),
         },
-        Seen::Other(kind) => Fate::Other(kind),
+        Seen::Other(kind) => {
+            // Beside the kinds that the kernel forwards.
+            let back = side == Side::Back && ifaces.leads_to_back(hops.step(b.hop(0, ip)), hops);
+            if back { Fate::Denied(Denied::BackToBack) } else { Fate::Other(kind) }
+        }
     }
 }
 
@@ -119,6 +123,8 @@ fn what_may_go_from_front_to_back_and_back() {
     b.handle(&[
         add("20.0.0.0/8", 0, to(1, "10.0.0.2")), // a gateway at the front
         add("30.0.0.0/8", 0, to(2, "10.0.1.2")), // a gateway at the back
+        add("31.0.0.0/8", 0, to(2, "10.0.1.77")), // one that is not resolved
+        add("21.0.0.0/8", 0, to(1, "10.0.0.77")),
         add("40.0.0.0/8", 0, to(2, "10.0.1.2")),
         add("50.0.0.0/8", 0, to(2, "10.0.1.2")),
         add("60.0.0.0/8", 0, to(2, "10.0.1.2")),
@@ -143,7 +149,9 @@ fn what_may_go_from_front_to_back_and_back() {
         ("10.0.0.1", us(), us()),
         // 4 FWD_NEIGHBOR_BACK_NET. From the front: not without a protection.
         ("10.0.1.9", denied(Denied::FrontToBack), denied(Denied::BackToBack)),
-        ("10.0.1.7", denied(Denied::FrontElsewhere), Fate::Other(Kind::NoNeighbour)),
+        ("10.0.1.7", denied(Denied::FrontElsewhere), denied(Denied::BackToBack)),
+        ("31.1.1.1", denied(Denied::FrontElsewhere), denied(Denied::BackToBack)),
+        ("21.1.1.1", denied(Denied::FrontElsewhere), Fate::Other(Kind::NoNeighbour)),
         ("10.0.1.1", us(), us()),
         // 5 DROP. From the back: the route.
         ("60.1.1.1", Fate::Other(Kind::Discard), denied(Denied::BackToBack)),
@@ -163,6 +171,16 @@ fn what_may_go_from_front_to_back_and_back() {
     b.control.set_side(BACK, Side::Neither);
     b.handle(&[]);
     assert_eq!(fate(&b, BACK, "40.1.1.1"), Fate::Leaves(BACK, 3));
+    b.control.set_side(FRONT, Side::Back); // what is unresolved there follows
+    b.handle(&[]);
+    for (ip, fate_of) in
+        [("10.0.0.7", true), ("21.1.1.1", true), ("10.0.1.7", false), ("31.1.1.1", false)]
+    {
+        let is = fate(&b, FRONT, ip) == Fate::Denied(Denied::BackToBack);
+        assert_eq!(is, fate_of, "{ip}");
+    }
+    b.control.set_side(FRONT, Side::Front);
+    b.handle(&[]);
     assert_eq!(fate(&b, FRONT, "30.1.1.1"), Fate::Denied(Denied::FrontElsewhere));
     assert_eq!(fate(&b, FRONT, "50.2.1.1"), Fate::Denied(Denied::FrontElsewhere));
     b.control.set_side(FRONT, Side::Neither);

@@ -18,8 +18,9 @@
 use lookup::Hop;
 
 use super::{FIRST, NextHops, Spec, TargetId};
+use crate::Family;
 use crate::gateways::GatewayId;
-use crate::{Family, Kind, Step};
+use crate::hops::fixed;
 
 impl NextHops {
     /// The chain of a prefix's targets, best first; `None` where nothing could take
@@ -99,10 +100,10 @@ impl NextHops {
         let (hop, old) = (entry.hop, entry.alias_of);
         let used = members.iter().copied().find(|member| self.usable(*member));
         let gateway = used.and_then(|used| self.gateway_of(used));
-        // Until its routes are gone, the kernel may know another way.
-        let lost = Step::new(Kind::NoNeighbour, 0);
-        let step = used.and_then(|used| self.current_hop(used));
-        let step = step.map_or(lost, |hop| self.pool.table().step(hop));
+        // Until its routes are gone, the kernel may know another way: at the back, too.
+        let lost = fixed::GLEAN_BACK;
+        let hop_of = used.and_then(|used| self.current_hop(used)).unwrap_or(lost);
+        let step = self.pool.table().step(hop_of);
         if let Some(entry) = self.entry_mut(id) {
             (entry.usable, entry.alias_of) = (used.is_some(), gateway);
         }

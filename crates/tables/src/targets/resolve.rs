@@ -87,7 +87,9 @@ impl NextHops {
         if self.links.ours(path.link).is_none() {
             return Some(Leaf::Fixed(fixed::VIA_KERNEL));
         }
-        let Some(key) = Key::of(path, family) else { return Some(Leaf::Fixed(fixed::GLEAN)) };
+        let Some(key) = Key::of(path, family) else {
+            return Some(Leaf::Fixed(self.links.glean(path.link)));
+        };
         let id = self.gateways.hold(key, &mut self.pool, &self.links);
         if id.is_none() {
             let limit = self.pool.usage()[0].1;

@@ -36,7 +36,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
             }
         }
     })?;
-    let mut all = vec![mtu(guarding, &interfaces, &protected, too_long(state))];
+    let mut all = vec![mtu(guarding, &interfaces, &protected, too_long(guarding, state))];
     all.extend(messages(guarding, &interfaces, &protected));
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
@@ -107,7 +107,12 @@ fn mute(count: u64, first: &str) -> Finding {
 }
 
 /// A packet as long as the front takes has to fit at the back with the outer header.
-fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
+fn mtu(
+    guarding: &Guarding,
+    interfaces: &[IfaceInfo],
+    protected: &Protected,
+    lost: [u64; 2],
+) -> Finding {
     let what = "room for the outer header";
     // Not those that only share a port with the front: nobody is to come by them.
     let front = on(interfaces, &guarding.shield.front);
@@ -122,15 +127,15 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
     };
     let wanted = longest.saturating_add(header);
     let short = shorter(guarding, interfaces, wanted);
-    let lost = match lost {
-        0 => String::new(),
-        lost => format!("; {} too long so far", number(lost, "packet was", "packets were")),
-    };
+    let lost = too_long_so_far(lost);
     if short.is_empty() && lost.is_empty() {
         return good(what, format!("{wanted} bytes fit at the back"));
     }
     let found = match short.is_empty() {
-        true => format!("{wanted} bytes fit the interfaces of the back, but not all routes{lost}"),
+        true => format!(
+            "{wanted} bytes fit the interfaces of the back, but not the whole way to the \
+             Grantors{lost}"
+        ),
         false => format!(
             "packets of {longest} bytes and {header} more do not fit the mtu of {}{lost}",
             short.join(", ")
@@ -145,6 +150,14 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
              packets get \"too big\" errors"
         ),
     }
+}
+
+/// Here, and behind the back: a clause for each.
+fn too_long_so_far(lost: [u64; 2]) -> String {
+    let ends = ["too long so far", "too long for routers behind the back so far"];
+    let clauses = lost.into_iter().zip(ends).filter(|(lost, _)| *lost > 0);
+    let clause = |(lost, end)| format!("; {} {end}", number(lost, "packet was", "packets were"));
+    clauses.map(clause).collect()
 }
 
 /// Deployed Grantors fill a buffer with decisions, whatever the way to the Gatekeeper takes.
@@ -295,6 +308,19 @@ mod tests {
         let found = |count| mute(count, "10.0.0.0/8").found;
         assert!(found(1).starts_with("10.0.0.0/8 asks no Grantor"));
         assert!(found(3).starts_with("10.0.0.0/8 and 2 more ask no Grantor"));
+    }
+
+    #[test]
+    fn what_was_too_long_is_counted_here_and_behind_the_back() {
+        let beyond = "too long for routers behind the back so far";
+        for (lost, said) in [
+            ([0, 0], String::new()),
+            ([1, 0], "; 1 packet was too long so far".into()),
+            ([0, 2], format!("; 2 packets were {beyond}")),
+            ([3, 1], format!("; 3 packets were too long so far; 1 packet was {beyond}")),
+        ] {
+            assert_eq!(too_long_so_far(lost), said);
+        }
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub(super) struct Live {
     /// The back had an address: by family.
     had: [bool; 2],
     looked: Option<Instant>,
-    /// Packets that were too long for the back so far, and when that was logged.
-    too_long: (u64, Option<Instant>),
+    /// Packets that were too long so far ([`too_long`]), and when that was logged.
+    too_long: [(u64, Option<Instant>); 2],
     /// When somebody asked for the capacity last, and what was counted then.
     pub seen: Option<Seen>,
 }
@@ -128,7 +128,7 @@ pub(super) fn look(guarding: &Guarding, state: &State) {
     let listed: BTreeSet<_> = grantors.iter().map(|of| of.ip).collect();
     let faults = grantors.into_iter().filter_map(|of| Some((of.ip, of.ways.err()?.to_string())));
     live.note_faults(faults.collect(), &listed, now);
-    live.note_too_long(too_long(state), now);
+    live.note_too_long(too_long(guarding, state), now);
     if guarding.shield.withdraw && state.kernel.is_some() {
         live.withdraw(state, now);
     }
@@ -179,16 +179,16 @@ impl Live {
         }
     }
 
-    /// Logs, once a minute, that packets do not fit the back.
-    fn note_too_long(&mut self, count: u64, now: Instant) {
-        let (known, said) = self.too_long;
-        if count > known && said.is_none_or(|said| now.duration_since(said) >= MINUTE) {
-            tracing::warn!(
-                "gatekeeper: {} packets with their outer header exceeded the MTU of the path to \
-                 the Grantors: raise the mtu at the back (`rutter doctor`)",
-                count - known
-            );
-            self.too_long = (count, Some(now));
+    /// Logs, once a minute, that packets do not fit the back, or the way behind it.
+    fn note_too_long(&mut self, counts: [u64; 2], now: Instant) {
+        let both = self.too_long.iter_mut().zip(counts).zip(TOO_LONG);
+        for ((state, count), what) in both {
+            let (known, said) = *state;
+            if count > known && said.is_none_or(|said| now.duration_since(said) >= MINUTE) {
+                let new = count - known;
+                tracing::warn!("gatekeeper: {new} packets with their outer header {what}");
+                *state = (count, Some(now));
+            }
         }
     }
 
@@ -344,16 +344,25 @@ fn has_nobody(info: &ProtectionInfo) -> bool {
         && info.grantors.iter().all(|(named, of)| !real(named) || of.ways.is_err())
 }
 
-/// Packets that did not fit the way to a Grantor, whether or not their sources heard of it.
-pub(super) fn too_long(state: &State) -> u64 {
-    let Ok(counts) = state.snapshot() else { return 0 };
+/// Packets that did not fit the way to a Grantor: here, whether or not their sources heard of it;
+/// and those that routers behind the back have reported, of which no source has heard.
+pub(super) fn too_long(guarding: &Guarding, state: &State) -> [u64; 2] {
+    let beyond = guarding.counters.iter().map(|of| of.errors.too_long_beyond.get()).sum();
+    let Ok(counts) = state.snapshot() else { return [0, beyond] };
     let told = |node: &str| {
         let edges = counts.node(node).into_iter().flat_map(|node| &node.edges);
         let told = edges.filter(|edge| edge.name == "icmp_error");
         told.map(|edge| edge.packets).sum::<u64>()
     };
-    ["shield", "solicit"].map(|node| counts.dropped(node, "too_long") + told(node)).iter().sum()
+    let here = ["shield", "solicit"].map(|node| counts.dropped(node, "too_long") + told(node));
+    [here.iter().sum(), beyond]
 }
+
+/// What is logged of each of these.
+const TOO_LONG: [&str; 2] = [
+    "exceeded the MTU of the path to the Grantors: raise the mtu at the back (`rutter doctor`)",
+    "were too long for a router behind the back: raise the MTU on the whole way to the Grantors",
+];
 
 /// Between two looks at what does not fit.
 const MINUTE: Duration = Duration::from_secs(60);

@@ -290,7 +290,8 @@ pub(super) fn errors(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
     counts(workers, |of| {
         let of = &of.errors;
         let [long, expired] = [("too_long", &of.too_long), ("ttl_exceeded", &of.ttl_exceeded)];
-        vec![long, expired, ("unreachable", &of.unreachable)]
+        let beyond = ("too_long_beyond", &of.too_long_beyond);
+        vec![long, expired, ("unreachable", &of.unreachable), beyond]
     })
 }
 

@@ -9,7 +9,7 @@ use wire::vlan::Tag;
 use wire::{icmp, icmpv6};
 
 use super::super::settings::{SHADOW, Settings};
-use super::rig::{Rig, address, neighbour, route, settings};
+use super::rig::{Rig, address, in_v4, in_v6, neighbour, route, settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4, udp6};
 
 const V4: &str = "10.20.0.1";
@@ -94,6 +94,44 @@ fn what_the_back_cannot_carry_encapsulated_is_reported_to_the_source() {
     let may = to_p0(udp4(V4).fragment(7, 0, true).payload(&[1; 1_453]));
     assert!(answers(&mut rig, &[may]).is_empty());
     assert_eq!(rig.dropped("shield", "too_long"), 1);
+}
+
+/// A router behind the back says that it does not carry what we have encapsulated.
+#[test]
+fn errors_about_what_is_too_long_behind_the_back_are_counted_and_go_on() {
+    let mut rig = rig();
+    let (router, us) = ("10.0.2.9".parse().unwrap(), [10, 0, 2, 1].into());
+    let (router6, us6) = ("2001:db8:2::9".parse().unwrap(), "2001:db8:2::1".parse().unwrap());
+    let sent = to_p0(udp4(V4).payload(&[1; 800]));
+    let sent = &in_v4(1, &sent[14..])[14..42];
+    let sent6 = to_p0(udp6(V6).payload(&[1; 800]));
+    let sent6 = &in_v6(1, &sent6[14..])[14..62];
+    let others = &to_p0(udp4("10.0.2.9"))[14..];
+    let error = |kind, code| icmp::Header { kind, code, rest: [0, 0, 5, 0] };
+    let too_long = error(icmp::UNREACHABLE, icmp::FRAGMENTATION_NEEDED);
+    let too_long6 = error(icmpv6::PACKET_TOO_BIG, 0);
+    for (frame, counted) in [
+        (Frame::icmp4(router, us, too_long).payload(sent), 1),
+        (Frame::icmp6(router6, us6, too_long6).payload(sent6), 1),
+        // About something else, something else, and cut off.
+        (Frame::icmp4(router, us, too_long).payload(others), 0),
+        (Frame::icmp4(router, us, error(icmp::UNREACHABLE, icmp::HOST)).payload(sent), 0),
+        (Frame::icmp6(router6, us6, error(icmpv6::UNREACHABLE, 0)).payload(sent6), 0),
+        (Frame::icmp4(router, us, too_long).payload(&sent[..19]), 0),
+        (Frame::icmp6(router6, us6, too_long6), 0),
+    ] {
+        let before = rig.counters.errors.too_long_beyond.get();
+        rig.back.push(&frame.macs(Mac(PEER), Mac(P1)).build());
+        rig.work();
+        assert!(rig.kernel.pop(|_, _| ()).is_some(), "for the kernel, too");
+        assert_eq!(rig.counters.errors.too_long_beyond.get() - before, counted);
+    }
+    // From the front it is nobody's business.
+    rig.front
+        .push(&Frame::icmp4(router, us, too_long).payload(sent).macs(Mac(PEER), Mac(P0)).build());
+    rig.work();
+    assert!(rig.kernel.pop(|_, _| ()).is_some());
+    assert_eq!(rig.counters.errors.too_long_beyond.get(), 2);
 }
 
 #[test]
@@ -280,10 +318,34 @@ fn what_bypasses_without_a_way_is_dropped_by_name() {
     rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
     assert!(answers(&mut rig, &[to_p0(udp4("10.21.0.1"))]).is_empty());
     assert_eq!(rig.dropped("decisions", "no_way"), 1);
-    // The back's packets are the kernel's as ever.
-    rig.back.push(&udp4("10.99.0.1").macs(Mac(PEER), Mac(P1)).build());
-    rig.work();
-    assert!(rig.kernel.pop(|_, _| ()).is_some());
+}
+
+/// The kernel forwards what has options, and resolves neighbours to send them packets.
+#[test]
+fn from_the_back_the_kernel_gets_nothing_that_leads_there() {
+    let mut rig = rig();
+    let from_back = |frame: Frame<'_>| frame.macs(Mac(PEER), Mac(P1)).build().to_vec();
+    let options = |dst| from_back(udp4(dst).options(&[7, 4, 4, 0]));
+    for frame in [options(V4), options("10.0.2.9"), options("10.0.2.77")] {
+        rig.back.push(&frame);
+    }
+    assert_eq!(rig.dropped("ip4_special", "back_to_back"), 3);
+    rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
+    for dst in [V4, "10.99.0.1", "10.0.2.77", "10.0.3.77"] {
+        rig.back.push(&from_back(udp4(dst)));
+    }
+    for dst in ["2001:db8:2::77", "2001:db8:21::1"] {
+        rig.back.push(&from_back(udp6(dst)));
+    }
+    assert_eq!(rig.dropped("ip4_lookup", "back_to_back"), 4);
+    assert_eq!(rig.dropped("ip6_lookup", "back_to_back"), 1, "the other one is resolved");
+    assert_eq!(rig.dropped("ip6_sides", "back_to_back"), 1);
+    // At the front, both are the kernel's as ever.
+    for frame in [options("10.0.0.77"), from_back(udp4("10.0.0.77"))] {
+        rig.back.push(&frame);
+        rig.work();
+        assert!(rig.kernel.pop(|_, _| ()).is_some());
+    }
 }
 
 /// BIRD with `merge paths on`, and a provider and the protected network that announce the same.

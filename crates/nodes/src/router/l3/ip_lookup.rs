@@ -87,7 +87,7 @@ fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, forwarding: &Forwarding) {
             v.set(Group, i, GroupId(group));
             v.leave(i, To::Multipath);
         } else {
-            step::other(v, i, step, To::Punt, forwarding);
+            step::other(v, i, (step, step), To::Punt, forwarding);
         }
     }
 }
@@ -151,6 +151,24 @@ mod tests {
         assert_eq!(class("224.0.0.5"), Class::Multicast);
         assert_eq!(run(&["10.4.0.1"], &[1])[0].0, "drop: blackhole");
         assert_eq!(run(&["255.255.255.255"], &[1])[0].0, "drop: martian");
+    }
+
+    #[test]
+    fn what_is_unresolved_at_the_back_is_not_asked_for_from_there() {
+        let net = Net::new();
+        crate::testbed::shielded(&net);
+        let to = |iface| {
+            let mut node = Lookup::<V4>::new(net.forwarding.clone());
+            let frame = to_p0(udp4("10.24.0.1"));
+            let outcomes = net.bench().run(&mut node, &[frame.as_slice(); 2], |v, i| {
+                let dst = ["10.24.0.1", "10.3.0.1"][i].parse::<std::net::Ipv4Addr>().unwrap();
+                v.set(Dst4, i, dst.into());
+                v.set(Iface, i, IfaceId(iface));
+            });
+            outcomes.into_iter().map(|got| got.to).collect::<Vec<_>>()
+        };
+        assert_eq!(to(2), ["drop: back_to_back", "punt"], "at the back, and elsewhere");
+        assert_eq!(to(3), ["punt", "punt"], "from no side");
     }
 
     #[test]

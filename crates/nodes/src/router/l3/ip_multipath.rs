@@ -22,7 +22,8 @@
 //! A flow whose hop has no neighbour yet does not move to another path: the first
 //! packet in a second to a destination is punted, the others are dropped. The kernel
 //! chooses a path by its own hash (`net.ipv4.fib_multipath_hash_policy`), so those
-//! few may go by another path; once the neighbour is known, all go by that of the
+//! few may go by another path, though none from the back of a shield to the back: it is
+//! dropped where the kernel could choose so; once the neighbour is known, all go by that of the
 //! flow. The neighbour is asked for whether or not they do: gateways are managed
 //! (`feeds::netlink::keep`).
 
@@ -31,7 +32,7 @@ use std::sync::Arc;
 
 use graph::{Lanes, Node, Packets, View, labels};
 use lookup::Hop;
-use tables::{Forwarding, HopTable, IfaceId, Ifaces, Side};
+use tables::{Forwarding, HopTable, IfaceId, Ifaces, Kind, Side, Step};
 use wire::flow::Hasher;
 
 use super::step::{self, Why};
@@ -91,7 +92,10 @@ fn other<F: Family>(
             v.set(Adjacency, i, adjacency);
             v.leave(i, To::Rewrite);
         }
-        None => step::other(v, i, step, To::Punt, forwarding),
+        None => {
+            let way = Step::new(Kind::Multipath, v.get(Group, i).0);
+            step::other(v, i, (step, way), To::Punt, forwarding);
+        }
     }
 }
 
@@ -146,6 +150,7 @@ mod tests {
     use crate::testbed::{Net, shielded, stripped, to_p0, udp4};
     use graph::testing::Outcome;
     use std::net::{SocketAddrV4, SocketAddrV6};
+    use tables::hops::fixed;
     use wire::build::Frame;
 
     fn run<F: Family>(frames: &[Vec<u8>], group: u32) -> Vec<Outcome> {
@@ -217,6 +222,29 @@ mod tests {
         let all = ways(3, 2);
         assert!(all.iter().all(|n| (35..=85).contains(n)), "{all:?}: 60 each, 60 unresolved");
         assert_eq!(ways(1, 3), [0, 0, 240], "no way: `ip4_sides` drops it by name");
+        // Where the kernel could choose the back, it gets nothing from there.
+        hops.set_group(4, 18, &[unresolved, back]);
+        hops.set_group(5, 20, &[unresolved, fixed::VIA_KERNEL]);
+        hops.set_group(6, 22, &[unresolved, Hop(16)]);
+        for (from, group, want) in [
+            (2, 4, "drop: back_to_back"),
+            (2, 5, "punt"),
+            (2, 6, "drop: back_to_back"),
+            (3, 6, "punt"),
+        ] {
+            let mut node = Multipath::<V4>::new(net.forwarding.clone(), Hasher::new(7));
+            let got = net.bench().run(&mut node, &frames, |v, i| {
+                stripped(v, i);
+                v.set(Group, i, GroupId(group));
+                v.set(Iface, i, IfaceId(from));
+            });
+            // What a flow's own member takes to the back is `ip_sides`'s.
+            let mut others = got.iter().filter(|got| got.to != "rewrite").peekable();
+            assert!(
+                others.peek().is_some() && others.all(|got| got.to == want),
+                "{from} by {group}"
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! not simply forwarded.
 
 use graph::{Node, View, labels};
-use tables::{Forwarding, Kind, Step};
+use tables::{Forwarding, Kind, Side, Step};
 
 use crate::class::Class;
 use crate::lanes::{Iface, PuntClass};
@@ -20,22 +20,28 @@ labels! {
         ViaKernel = "via_kernel",
         /// The kernel's routes are being listed for the first time, just after the start.
         NotReady = "not_ready",
+        /// From the back of a shield, and the kernel would forward it there: its neighbour is not resolved.
+        BackToBack = "back_to_back",
     }
 }
 
-/// Drops packet `i`, or sends it along `punt` with its class in [`PuntClass`].
+/// Drops packet `i`, or sends it along `punt` with its class in [`PuntClass`]. `way` is the
+/// step of its route: where that has several, the kernel may take another one than `step`.
 #[cold]
 #[inline(never)]
 pub(crate) fn other<N: Node<Drop = Why>>(
     v: &mut View<'_, N>,
     i: usize,
-    step: Step,
+    (step, way): (Step, Step),
     punt: N::Edge,
     forwarding: &Forwarding,
 ) {
     let class = match step.kind() {
         Kind::NoRoute | Kind::Unreachable => Class::Unreachable,
         Kind::ForUs => Class::ForUs,
+        Kind::NoNeighbour | Kind::ViaKernel if back_to_back(v, i, way, forwarding) => {
+            return v.drop(i, Why::BackToBack);
+        }
         Kind::NoNeighbour => Class::NoNeighbour,
         // Such an interface may lead to networks that ports are kept apart from.
         Kind::ViaKernel if !may_leave(v, i, forwarding) => return v.drop(i, Why::ViaKernel),
@@ -51,6 +57,18 @@ pub(crate) fn other<N: Node<Drop = Why>>(
     };
     v.set(PuntClass, i, class);
     v.leave(i, punt);
+}
+
+/// Whether packet `i` came in at the back of a shield, and may leave there by this step.
+pub(crate) fn back_to_back<N: Node>(
+    v: &View<'_, N>,
+    i: usize,
+    step: Step,
+    forwarding: &Forwarding,
+) -> bool {
+    let ifaces = forwarding.ifaces.load(v.guard());
+    ifaces.side(v.get(Iface, i)) == Side::Back
+        && ifaces.leads_to_back(step, forwarding.hops.load(v.guard()))
 }
 
 /// Whether the VRF of packet `i` lets packets leave by interfaces that are not Rutter's.
