@@ -2,7 +2,9 @@
 """A stand-in for Gatekeepers that ask a real Grantor: requests out, decisions in.
 
     asks.py once IF MAC GRANTOR TO PORT [--from ADDRESS] [--count N] [--at-once] [--priority N] [--wait SECONDS]
-                       so many new flows to the UDP port, one after another or at once; a line of all
+                 [--fill BYTE]
+                       so many new flows to the UDP port, one after another or at once, with 1,300 bytes of this value; a
+                       line of all
     asks.py stream IF MAC GRANTOR TO [--pause SECONDS]
                        a new flow to UDP port 1000 every so often until SIGTERM, then one line of all
     asks.py granted IF MAC GRANTOR TO PORT [--pause SECONDS]
@@ -90,12 +92,12 @@ class Asks:
         self.next = int.from_bytes(os.urandom(3)) | 0x0B000000
         self.what, self.longest = collections.Counter(), 0.0
 
-    def ask(self, port, source=None, priority=NEWCOMER):
+    def ask(self, port, source=None, priority=NEWCOMER, payload=b""):
         self.next += 1
         source = source or struct.pack("!I", self.next)
         outer = self.own[self.next % len(self.own)]
         self.open[(source, self.to)] = time.time()
-        self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority))
+        self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority, payload))
 
     def hear(self, most):
         """Until nothing is open, or so many seconds."""
@@ -126,8 +128,9 @@ class Asks:
 def once(arguments):
     asks = Asks(arguments)
     source = arguments.source and ipaddress.ip_address(arguments.source).packed
+    payload = b"" if arguments.fill is None else bytes([arguments.fill]) * 1300
     for _ in range(arguments.count):
-        asks.ask(arguments.port, source, arguments.priority)
+        asks.ask(arguments.port, source, arguments.priority, payload)
         if not arguments.at_once:
             asks.hear(arguments.wait)
     asks.hear(arguments.wait)
@@ -215,6 +218,7 @@ def main():
             command.add_argument("--at-once", action="store_true")
             command.add_argument("--priority", type=int, default=NEWCOMER)
             command.add_argument("--wait", type=float, default=PATIENCE_S)
+            command.add_argument("--fill", type=int)
         else:
             command.add_argument("--pause", type=float, default=0.005)
     command = commands.add_parser("arrive")

@@ -233,3 +233,34 @@ echo "# granted packets while policies failed: $sent sent, $(tail -n 1 "$TMP/arr
 tail -n 1 "$TMP/arrive.log" | json "x['sum'] == $sent and x['ms'] < 2500 * $PATIENCE" | found True ||
 	fail "of $sent granted packets while policies failed: $(tail -n 1 "$TMP/arrive.log")"
 router_stop
+
+# A policy reads the files that are configured, by path and by name, and sees all of a packet where that
+# is configured.
+cat >"$TMP/whole.lua" <<END
+local policylib = require "gatekeeper/policylib"
+local ffi = require "ffi"
+local marks = {}
+for line in io.lines "$TMP/marks.txt" do marks[tonumber(line)] = true end
+local known = lpmlib.lpm_from_file("known", 0)
+function lookup_policy(info, policy)
+  if lpmlib.lpm_lookup(known, policy.flow.f.v4.dst) ~= 0 then return false end
+  local there = info.upper_len == 8 + 1300
+  if not there or not marks[ffi.cast("uint8_t *", info.l2_hdr)[1200]] then
+    return policylib.decision_declined(policy, 60)
+  end
+  return policylib.decision_granted(policy, 1024, 300, 240000, 3000)
+end
+END
+echo 7 >"$TMP/marks.txt"
+echo 10.0.2.0/24 >"$TMP/known.txt"
+{
+	config "$TMP/whole.lua"
+	echo "policy_files = [\"marks=$TMP/marks.txt\", \"known=$TMP/known.txt\"]"
+	echo "question_bytes = 65535"
+} | router_start
+mac=$(mac_of r p0)
+for i in 2 3 4 5 6 7 8 9; do assert_ping a 10.0.2.2 -I 10.0.1.$i; done
+assert_eq "$(asks 1000 --fill 7)" granted "a flow whose byte 1,200 is marked"
+assert_eq "$(asks 1000 --fill 8)" declined "a flow whose byte 1,200 is another"
+assert_eq "$(asks 1000)" declined "a flow of short packets"
+router_stop

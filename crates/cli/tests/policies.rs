@@ -12,18 +12,27 @@ fn example(name: &str) -> String {
 #[test]
 fn each_flow_of_a_capture_has_its_verdict() {
     let resolvers = format!("resolvers={}", example("resolvers.txt"));
-    for name in ["web", "dns"] {
-        let (policy, capture) = (example(&format!("{name}.lua")), example(&format!("{name}.pcap")));
+    // The packets of each flow of real clients; otherwise each flow has one.
+    let cases: [(&str, &str, &[u64]); 4] = [
+        ("web", "web", &[]),
+        ("dns", "dns", &[]),
+        ("web", "web-clients", &[8, 5, 8, 2, 2, 3, 1, 1, 1, 1, 1, 4, 2]),
+        ("dns", "dns-clients", &[1, 1, 1, 1, 1, 1, 1, 6, 6, 1, 2, 1, 1]),
+    ];
+    for (policy, name, packets) in cases {
+        let (policy, capture) =
+            (example(&format!("{policy}.lua")), example(&format!("{name}.pcap")));
         let done = rutter(&["grantor", "policy", "test", &policy, &capture, "--file", &resolvers]);
         assert_eq!((done.status, done.err.as_str()), (0, ""), "{name}");
         let list = std::fs::read_to_string(example(&format!("{name}.verdicts")));
         let list = list.expect("a file of the repository");
         // SOURCE > DESTINATION  PACKET  DECISION  # what it is
-        for (want, line) in list.lines().zip(done.out.lines().skip(1)) {
+        for (at, (want, line)) in list.lines().zip(done.out.lines().skip(1)).enumerate() {
+            let packets = packets.get(at).unwrap_or(&1).to_string();
             let want: Vec<_> = want.split("  ").collect();
             let (src, dst) = want[0].split_once(" > ").expect("a flow");
             let words: Vec<_> = line.split_whitespace().collect();
-            assert_eq!(words[..4], [src, dst, "1", want[1]], "{name}");
+            assert_eq!(words[..4], [src, dst, &*packets, want[1]], "{name}");
             assert!(line.ends_with(want[2]), "{name}: {line}");
         }
         assert_eq!(done.out.lines().count(), list.lines().count() + 3, "{name}");
@@ -105,6 +114,27 @@ fn what_fails_says_so_by_its_line_and_status() {
     assert!(done.err.contains("neither pcap nor pcapng"), "{}", done.err);
 }
 
+#[test]
+fn a_policy_reads_its_files_by_name_and_path_and_no_others() {
+    let (scratch, capture) = (Scratch::new(), example("dns.pcap"));
+    let list = scratch.file("list.txt", "one\n");
+    let text = format!(
+        "for _, name in ipairs {{ 'list', '{list}' }} do\n  assert(io.lines(name)() == 'one')\nend
+        function lookup_policy(info, policy) policy.state = 2 return true end"
+    );
+    let policy = scratch.file("reads.lua", text);
+    let test = |name: &str| {
+        let file = format!("{name}={list}");
+        rutter(&["grantor", "policy", "test", &policy, &capture, "--file", &file])
+    };
+    let done = test("list");
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    let done = test("other");
+    assert_eq!(done.status, 2);
+    let cause = "reads.lua:2: list: no such file was given to the policy";
+    assert!(done.err.contains(cause), "{}", done.err);
+}
+
 /// Whatever the policy does to its process: it is none of ours.
 #[test]
 fn what_ends_its_process_is_named() {
@@ -114,7 +144,7 @@ fn what_ends_its_process_is_named() {
     for (does, line, cause) in [
         ("require 'ffi'.cast('int *', 8)[0] = 1", line, "it touched memory that it does not have"),
         ("os.exit(0)", "", "it ended by itself"),
-        ("io.open('/etc/passwd')", "", "it made a system call that it may not"),
+        ("loadfile('/etc/passwd')", "", "it made a system call that it may not"),
         (never, line, "it gave no answer for 3 s, and was ended"),
     ] {
         let text = format!("function lookup_policy(i, p)\n  {does}\n  return true\nend");

@@ -62,6 +62,8 @@ pub struct Grantor {
     ifaces: Arc<IfaceCounters>,
     /// The asker; `None` before there is a policy.
     asker: Option<Box<dyn Asker>>,
+    /// The time of the last poll in which the asker handed its questions over.
+    flushed: u64,
     /// Receives the decisions about packets with [`Parked::is_here`].
     hearing: Option<Box<dyn Hearing>>,
     park: Park<Parked>,
@@ -88,6 +90,7 @@ impl Grantor {
             counters,
             ifaces,
             asker,
+            flushed: 0,
             hearing,
             park: Park::new(capacity),
             fragments: Fragments::new(fragments),
@@ -261,6 +264,18 @@ impl Grantor {
         true
     }
 
+    /// Hands over what was asked, once a poll, which may have several ticks: it may take a system call.
+    /// Returns whether the next poll should come at once, to hand over more.
+    fn flush(&mut self, now: u64) -> bool {
+        let again = std::mem::replace(&mut self.flushed, now) == now;
+        self.asker.as_mut().is_some_and(|asker| {
+            if !again {
+                asker.flush();
+            }
+            again || asker.owes()
+        })
+    }
+
     /// Asks about as many packets as may be asked about, the highest level first.
     fn ask(&mut self, settings: &Settings) {
         let Some(asker) = &mut self.asker else { return };
@@ -349,10 +364,7 @@ impl Node for Grantor {
         let more = self.give_up_overdue(v, settings) | self.give_up_fragments(v, settings);
         let all = self.send_ready(v, settings);
         self.ask(settings);
-        let owes = self.asker.as_mut().is_some_and(|asker| {
-            asker.flush();
-            asker.owes()
-        });
+        let owes = self.flush(v.now());
         self.messages.round(heard);
         let sent = self.send_messages(v, settings);
         self.counters.waiting.set(self.park.len() as u64);

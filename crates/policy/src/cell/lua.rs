@@ -40,9 +40,13 @@ pub(super) fn load(
     // Tables would read in `/proc` how much memory is free, and a process that opens a file is ended.
     lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
-    let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
-    let tables = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
-    let files: BTreeMap<_, _> = tables.filter_map(file).collect();
+    let names = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
+    let named: Vec<(_, Arc<[u8]>)> =
+        names.filter_map(|name| Some((name, Arc::from(handed.file(name)?)))).collect();
+    // A path is a name where no file has that name.
+    let paths = named.iter().map(|(name, file)| (ways(name).1.to_owned(), file.clone()));
+    let mut files: BTreeMap<_, _> = paths.collect();
+    files.extend(named.iter().map(|(name, file)| (ways(name).0.to_owned(), file.clone())));
     let (snap, worker) = (handed.captured, handed.place);
     let mark = mark(handed);
     let options = Options { files, snap, worker, mark, ..options };
@@ -51,6 +55,11 @@ pub(super) fn load(
     // SAFETY: this thread's state; where it is closed, there is none to look at.
     unsafe { handed.line_by(prepared.line_now()) };
     prepared.load(&handed.name, text).map_err(|error| error.to_string())
+}
+
+/// Name and path of a file, as [`super::file_name`] writes them.
+fn ways(name: &str) -> (&str, &str) {
+    name.split_once('=').unwrap_or((name, name))
 }
 
 /// The word of its first ring in which it reports at which question it is.

@@ -42,7 +42,7 @@ pub use command::called;
 pub use desk::Desk;
 pub use handle::Handle;
 pub use settings::{FIRST_USER, Settings};
-pub use source::{MOST as MOST_FILES, Source};
+pub use source::{MOST as MOST_FILES, Source, file_name};
 pub use status::{Counts, Error, Event, Executed, ProcessStatus, Status};
 pub use supervisor::Supervisor;
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::control;
@@ -27,16 +28,17 @@ pub(crate) struct File {
 }
 
 impl Source {
-    /// A policy from its name and its files, each with a name; the first file is its text.
+    /// A policy from its name and its files, each with a name ([`file_name`]); the first file is its
+    /// text.
     ///
     /// # Errors
-    /// When there are more than [`MOST`], a name has more than 255 bytes, or memory is short.
+    /// When there are more than [`MOST`], a name is too long, or memory is short.
     pub fn new(name: &str, files: &[(&str, &[u8])]) -> io::Result<Source> {
         if files.len() > MOST {
             return Err(io::Error::other(format!("a policy has {MOST} files at most")));
         }
         let file = |(name, bytes): &(&str, &[u8])| {
-            if name.len() > NAME {
+            if name.len() > FILE_NAME {
                 return Err(io::Error::other(format!("a file's name is too long: {name}")));
             }
             let memory = memory("policy", bytes.len())?;
@@ -70,7 +72,14 @@ impl Source {
     }
 }
 
-/// The most bytes of a name.
+/// The name of a file that a policy finds by `name`, and by its path.
+pub fn file_name(name: &str, path: &Path) -> String {
+    format!("{name}={}", path.display())
+}
+
+/// The most bytes of a policy's name.
 const NAME: usize = 255;
+/// The most bytes of a file's name, which may have a path.
+const FILE_NAME: usize = NAME + 1 + 4096;
 /// The most files of a policy.
 pub const MOST: usize = 64;

@@ -28,7 +28,7 @@ pub struct Setup<'a> {
     pub name: &'a str,
     /// Its text.
     pub text: &'a [u8],
-    /// Its tables, each with a name.
+    /// Its files, each with a name ([`file_name`](super::file_name)).
     pub tables: &'a [(&'a str, &'a [u8])],
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,

@@ -161,24 +161,21 @@ unsafe extern "C" fn parse(text: *const c_char, len: usize, family: i32, out: *m
     }
 }
 
-/// `addr` without the bits behind `depth`, in words; returns the number of words, 0 for a bad depth.
-unsafe extern "C" fn mask_text(
-    addr: *const [u8; 16],
-    depth: u32,
-    out: *mut c_char,
-    room: usize,
-) -> usize {
-    if addr.is_null() || depth > 128 {
-        return 0;
-    }
-    // SAFETY: the library's types make sure of an address.
-    let addr = unsafe { addr.read() };
-    let masked = u128::from_be_bytes(addr) & u128::mask(depth as u8);
-    let text = Ipv6Addr::from(masked).to_string();
-    let len = text.len().min(room);
-    // SAFETY: the library's buffer has `room` bytes, and is nothing of ours.
-    unsafe { out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), len) };
-    len
+/// The bytes of the file called `name`, null where there is none; `len` becomes their number.
+unsafe extern "C" fn content(
+    library: *const Library,
+    name: *const c_char,
+    len: *mut usize,
+) -> *const c_char {
+    // SAFETY: the library passes what it was given, which lives as long as the state.
+    let library = unsafe { &*library };
+    // SAFETY: the library passes a variable of its own: the name's length.
+    let len = unsafe { &mut *len };
+    // SAFETY: a Lua string and its length.
+    let name = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), *len) };
+    let file = str::from_utf8(name).ok().and_then(|name| library.files.get(name));
+    *len = file.map_or(0, |file| file.len());
+    file.map_or(std::ptr::null(), |file| file.as_ptr().cast())
 }
 
 unsafe extern "C" fn why(library: *const Library) -> *const c_char {
@@ -187,9 +184,9 @@ unsafe extern "C" fn why(library: *const Library) -> *const c_char {
     library.why.as_ptr().cast()
 }
 
-/// The functions of each family; `$addr` is how an address is passed.
+/// The functions of each family; `$addr` is how an address is passed, `$text` how it is written.
 macro_rules! family {
-    ($module:ident, $int:ty, $addr:ty, |$given:ident| $number:expr) => {
+    ($module:ident, $int:ty, $text:ty, $addr:ty, |$given:ident| $number:expr) => {
         mod $module {
             use super::*;
 
@@ -290,6 +287,22 @@ macro_rules! family {
                 unsafe { with(t, |table| table.groups_for(ip, depth)) }
             }
 
+            /// `ip` without the bits behind `depth`, as text; returns its length, 0 for a bad depth.
+            unsafe extern "C" fn mask_text(
+                ip: $addr,
+                depth: u32,
+                out: *mut c_char,
+                room: usize,
+            ) -> usize {
+                let depth = u8::try_from(depth).ok().filter(|&depth| depth <= <$int>::WIDTH);
+                let (Some(ip), Some(depth)) = (number(ip), depth) else { return 0 };
+                let text = <$text>::from(ip & <$int>::mask(depth)).to_string();
+                let len = text.len().min(room);
+                // SAFETY: the library's buffer has `room` bytes, and is nothing of ours.
+                unsafe { out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), len) };
+                len
+            }
+
             unsafe extern "C" fn paras(t: *const Table<$int>, which: i32) -> f64 {
                 // SAFETY: as `with` says.
                 let Some(table) = (unsafe { t.as_ref() }) else { return -1.0 };
@@ -307,14 +320,15 @@ macro_rules! family {
                 ("find_slowly", find_slowly as *const c_void),
                 ("groups", groups as *const c_void),
                 ("paras", paras as *const c_void),
+                ("mask_text", mask_text as *const c_void),
             ];
         }
     };
 }
 
-family!(v4, u32, u32, |ip| Some(u32::from_be(ip)));
-family!(v6, u128, *const [u8; 16], |ip| {
-    // SAFETY: null, or by its type in Lua an address.
+family!(v4, u32, Ipv4Addr, u32, |ip| Some(u32::from_be(ip)));
+family!(v6, u128, Ipv6Addr, *const [u8; 16], |ip| {
+    // SAFETY: null, or an address by what the policy says: `*const [u8; 16]` has no alignment.
     let ip = unsafe { ip.as_ref() };
     ip.map(|ip| u128::from_be_bytes(*ip))
 });
@@ -323,7 +337,7 @@ family!(v6, u128, *const [u8; 16], |ip| {
 pub(super) fn functions() -> impl Iterator<Item = (&'static str, &'static str, *const c_void)> {
     let both = [
         ("", "parse", parse as *const c_void),
-        ("", "mask_text", mask_text as *const c_void),
+        ("", "content", content as *const c_void),
         ("", "why", why as *const c_void),
     ];
     let of = |family, list: &'static [(&'static str, *const c_void)]| {

@@ -26,8 +26,7 @@ pub struct Options {
     pub engine4: (String, EngineOptions),
     /// The same for IPv6.
     pub engine6: (String, EngineOptions),
-    /// Tables of prefixes, by the name that the policy uses: the raw bytes of a file. A policy's
-    /// process has no files.
+    /// The raw bytes of files, by the name that the policy uses. A policy's process opens none.
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// The result of `gt_lcore_id`: one for each process that runs the policy.
     pub worker: u32,
@@ -179,10 +178,14 @@ fn libraries(
         .call((&place, options.worker))?;
     let loaded: Table = lua.globals().get::<Table>("package")?.get("loaded")?;
     loaded.set("gatekeeper/policylib", &policylib)?;
+    // What a deployed Grantor declares there is in `cdef`.
+    loaded.set("gatekeeper/stdcdefs", lua.create_table()?)?;
     let lpmlib: Table = script("lpmlib", include_str!("script/lpmlib.lua"))?
-        .call((natives, LightUserData(library.cast())))?;
+        .call((&natives, LightUserData(library.cast())))?;
     loaded.set("gatekeeper/lpmlib", &lpmlib)?;
     loaded.set("lpmlib", &lpmlib)?;
     lua.globals().set("lpmlib", lpmlib)?;
+    script("files", include_str!("script/files.lua"))?
+        .call::<()>((natives, LightUserData(library.cast())))?;
     script("driver", include_str!("script/driver.lua"))?.call((place, policylib))
 }

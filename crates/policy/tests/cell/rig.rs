@@ -64,6 +64,13 @@ impl Rig {
 
     /// Asks about a packet that begins with `first`.
     pub fn ask(&mut self, first: u8) -> Result<u32, Full> {
+        let mut bytes = [self.next as u8; 100];
+        bytes[0] = first;
+        self.ask_about(&bytes)
+    }
+
+    /// Asks about a packet of these bytes.
+    pub fn ask_about(&mut self, bytes: &[u8]) -> Result<u32, Full> {
         let id = self.next;
         let facts = Facts {
             outer_ethertype: 0x0800,
@@ -77,9 +84,7 @@ impl Rig {
             inner_l3: 34,
             l4: 54,
         };
-        let mut bytes = [id as u8; 100];
-        bytes[0] = first;
-        self.desk.ask(&Question { id, matter: Matter::Packet, facts, bytes: &bytes })?;
+        self.desk.ask(&Question { id, matter: Matter::Packet, facts, bytes })?;
         self.next += 1;
         self.open.insert(id, Instant::now());
         Ok(id)

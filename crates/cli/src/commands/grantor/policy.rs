@@ -69,8 +69,8 @@ pub struct Test {
     policy: PathBuf,
     /// Plain packets with Ethernet headers: pcap or pcapng
     capture: PathBuf,
-    /// A table of prefixes for `lpmlib.lpm_from_file "NAME"`: text, pyasn or MRT, plain or
-    /// compressed; may be repeated
+    /// A file that the policy reads by name or path: with `io.open`, or as a table of prefixes
+    /// (text, pyasn or MRT, plain or compressed) with `lpmlib.lpm_from_file`; may be repeated
     #[arg(long, value_name = "NAME=PATH", value_parser = named)]
     file: Vec<(String, PathBuf)>,
     /// Bytes of each packet that the policy sees

@@ -68,14 +68,14 @@ impl Cells {
     /// When one cannot be read, or it does not begin: then what decides goes on.
     pub fn load(&self, path: &Path) -> Result<(), Failure> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let mut files = vec![(&*name, read(path, TEXT)?)];
+        let mut files = vec![(name.clone().into_owned(), read(path, TEXT)?)];
         let mut most = TABLES;
         for (name, path) in &self.file.tables {
             let table = read(path, most)?;
             most -= table.len() as u64;
-            files.push((name, table));
+            files.push((policy::cell::file_name(name, path), table));
         }
-        let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (&**name, &bytes[..])).collect();
         let source = Source::new(&name, &files)
             .map_err(|error| failure(ErrorKind::Internal, format_args!("{name}: {error}")))?;
         self.handle.load(source).map_err(|error| failure(ErrorKind::Invalid, error))

@@ -25,8 +25,8 @@ pub(super) const POLICY: Key = Key::like(
 pub(super) const TABLES: Key = Key::new(
     "policy_files",
     "[]",
-    "Tables of prefixes for a policy in Lua, as \"NAME=PATH\". The policy opens them by name\n\
-     (`lpmlib.lpm_from_file`); the files are read when the policy is loaded.",
+    "Files for a policy in Lua, as \"NAME=PATH\": tables of prefixes (`lpmlib.lpm_from_file`) or\n\
+     text (`io.open`). The policy opens them by name or path; they are read when it is loaded.",
 );
 pub(super) const ENGINE4: Key = Key::new(
     "engine4",

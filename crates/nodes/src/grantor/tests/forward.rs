@@ -205,6 +205,7 @@ fn a_slow_policy_gets_all_of_them_out() {
     let frames: Vec<_> = (0..200).map(|n| in_v4(41, &datagram(n, 20))).collect();
     assert!(rig.send(&frames).is_empty());
     assert_eq!((rig.held(), rig.counters.waiting.get()), (200, 200));
+    assert!(rig.policy.lock().flushes > 0);
     let mut got = Vec::new();
     for step in 0..10 {
         let mut state = rig.policy.lock();

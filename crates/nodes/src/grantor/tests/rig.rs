@@ -314,11 +314,13 @@ impl Rig {
         counts
     }
 
-    /// Runs one poll, 10 µs after the one before.
+    /// Runs one poll, 10 µs after the one before. Whatever it asks, it wakes the policy once at most.
     pub(super) fn poll(&mut self) {
         self.later(Duration::from_micros(10));
+        let before = self.policy.lock().flushes;
         self.graph.poll_at(self.now, self.thread.guard());
         self.thread.quiesce();
+        assert!(self.policy.lock().flushes - before <= 1, "flushes of a poll");
     }
 
     /// Lets this much time pass.

@@ -37,8 +37,8 @@ struct gt_packet_headers {
 struct ip_flow {
   uint16_t proto;
   union {
-    struct { struct in_addr src, dst; } v4;
-    struct { struct in6_addr src, dst; } v6;
+    struct { uint32_t src, dst; } v4; /* in network order, as str_to_prefix gives them */
+    struct { uint8_t src[16], dst[16]; } v6;
   } f;
 };
 
@@ -73,11 +73,15 @@ struct grantedv2_params {
   uint32_t tx1_rate_kib_sec, tx2_rate_kib_sec, next_renewal_ms, renewal_step_ms;
   bool direct_if_possible;
 } __attribute__((packed));
-struct tcpsrv_ports { uint8_t listen_count, remote_count; uint16_t ports[12]; };
+enum { TCPSRV_MAX_NUM_PORTS = 12 };
+struct tcpsrv_ports { uint16_t p[TCPSRV_MAX_NUM_PORTS]; };
 struct tcpsrv_params {
-  uint32_t tx_rate_kib_sec, next_renewal_ms;
-  uint32_t renewal_step_and_counts; /* 24 bits, 4 bits of listening, 4 of remote ports */
-  uint16_t ports[12];
+  uint32_t tx1_rate_kib_sec, next_renewal_ms;
+  union {
+    struct { uint32_t renewal_step_ms:24, listening_port_count:4, remote_port_count:4; };
+    uint32_t step_and_counts; /* the three at once: LuaJIT does not compile bit fields */
+  };
+  struct tcpsrv_ports ports;
 } __attribute__((packed));
 ]]
 
@@ -93,7 +97,7 @@ struct $ipv6_hdr {
   uint32_t vtc_flow;
   uint16_t payload_len;
   uint8_t proto, hop_limits;
-  struct in6_addr src_addr, dst_addr;
+  uint8_t src_addr[16], dst_addr[16];
 } __attribute__((packed));
 struct $tcp_hdr {
   uint16_t src_port, dst_port;

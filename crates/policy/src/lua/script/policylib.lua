@@ -17,6 +17,11 @@ for _, name in ipairs {
   c[name] = tonumber(ffi.C[name])
 end
 
+-- The numbers of the programs.
+local GRANTED, DECLINED, GRANTEDV2, WEB, TCPSRV = 0, 1, 2, 3, 4
+M.BPF_INDEX_GRANTED, M.BPF_INDEX_DECLINED = GRANTED, DECLINED
+M.BPF_INDEX_GRANTEDV2, M.BPF_INDEX_WEB, M.BPF_INDEX_TCPSRV = GRANTEDV2, WEB, TCPSRV
+
 -- `bswap` gives a signed number; headers give unsigned ones.
 local function swap16(x) return rshift(bswap(x), 16) end
 local function swap32(x) return bswap(x) % 2 ^ 32 end
@@ -33,10 +38,8 @@ for name, f in pairs {
 end
 
 local words_t = ffi.typeof "const uint32_t *"
-local in6_t = ffi.typeof "const struct in6_addr *"
 function M.ipv6_addrs_equal(a, b)
-  local x = ffi.cast(words_t, ffi.cast(in6_t, a))
-  local y = ffi.cast(words_t, ffi.cast(in6_t, b))
+  local x, y = ffi.cast(words_t, a), ffi.cast(words_t, b)
   return x[0] == y[0] and x[1] == y[1] and x[2] == y[2] and x[3] == y[3]
 end
 c.ipv6_addrs_equal = M.ipv6_addrs_equal
@@ -45,6 +48,7 @@ local granted_t = ffi.typeof "struct granted_params *"
 local grantedv2_t = ffi.typeof "struct grantedv2_params *"
 local tcpsrv_t = ffi.typeof "struct tcpsrv_params *"
 local ports_t = ffi.typeof "struct tcpsrv_ports"
+local most = c.TCPSRV_MAX_NUM_PORTS
 
 local function program(policy, index, expire_sec, cookie_len)
   policy.state = 3
@@ -57,7 +61,7 @@ local function program(policy, index, expire_sec, cookie_len)
 end
 
 function M.decision_granted(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal_ms, renewal_step_ms)
-  local params = ffi.cast(granted_t, program(policy, 0, cap_expire_sec, 12))
+  local params = ffi.cast(granted_t, program(policy, GRANTED, cap_expire_sec, 12))
   params.tx_rate_kib_sec = tx_rate_kib_sec
   params.next_renewal_ms = next_renewal_ms
   params.renewal_step_ms = renewal_step_ms
@@ -65,7 +69,7 @@ function M.decision_granted(policy, tx_rate_kib_sec, cap_expire_sec, next_renewa
 end
 
 function M.decision_declined(policy, expire_sec)
-  program(policy, 1, expire_sec, 0)
+  program(policy, DECLINED, expire_sec, 0)
   return false
 end
 
@@ -99,11 +103,11 @@ local full = M.decision_grantedv2_will_full_params
 
 -- The second rate is 5 %.
 function M.decision_grantedv2(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal_ms, renewal_step_ms)
-  return full(2, policy, tx_rate_kib_sec, tx_rate_kib_sec * 0.05, cap_expire_sec, next_renewal_ms,
+  return full(GRANTEDV2, policy, tx_rate_kib_sec, tx_rate_kib_sec * 0.05, cap_expire_sec, next_renewal_ms,
     renewal_step_ms, false)
 end
 function M.decision_web(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal_ms, renewal_step_ms)
-  return full(3, policy, tx_rate_kib_sec, tx_rate_kib_sec * 0.05, cap_expire_sec, next_renewal_ms,
+  return full(WEB, policy, tx_rate_kib_sec, tx_rate_kib_sec * 0.05, cap_expire_sec, next_renewal_ms,
     renewal_step_ms, false)
 end
 
@@ -125,26 +129,26 @@ end
 -- Listening ports ascend from the first place, remote ones from the last place downwards.
 function M.tcpsrv_ports(listening, remote)
   local l, r = sorted(listening, "listening"), sorted(remote, "remote")
-  if #l + #r > 12 then
-    error(("%d listening and %d remote ports are more than 12"):format(#l, #r), 2)
+  if #l + #r > most then
+    error(("%d listening and %d remote ports are more than %d"):format(#l, #r, most), 2)
   end
-  local ports = ports_t(#l, #r)
-  for i, port in ipairs(l) do ports.ports[i - 1] = port end
-  for i, port in ipairs(r) do ports.ports[12 - i] = port end
-  return ports
+  local ports = ports_t()
+  for i, port in ipairs(l) do ports.p[i - 1] = port end
+  for i, port in ipairs(r) do ports.p[most - i] = port end
+  return { listening_port_count = #l, remote_port_count = #r, ports = ports }
 end
 
 function M.decision_tcpsrv(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal_ms, renewal_step_ms, ports)
-  if not ffi.istype(ports_t, ports) then
+  if type(ports) ~= "table" or not ffi.istype(ports_t, ports.ports) then
     error("the last argument is what tcpsrv_ports gives", 2)
   end
-  local params = ffi.cast(tcpsrv_t, program(policy, 4, cap_expire_sec, 36))
-  params.tx_rate_kib_sec = tx_rate_kib_sec
+  local params = ffi.cast(tcpsrv_t, program(policy, TCPSRV, cap_expire_sec, 36))
+  params.tx1_rate_kib_sec = tx_rate_kib_sec
   params.next_renewal_ms = next_renewal_ms
   -- 24 bits: what is longer than these can say is the longest that they can.
   local longest = 2 ^ 24 - 1
-  params.renewal_step_and_counts = (renewal_step_ms < longest and renewal_step_ms or longest)
-    + ports.listen_count * 2 ^ 24 + ports.remote_count * 2 ^ 28
+  params.step_and_counts = (renewal_step_ms < longest and renewal_step_ms or longest)
+    + ports.listening_port_count * 2 ^ 24 + ports.remote_port_count * 2 ^ 28
   ffi.copy(params.ports, ports.ports, 24)
   return true
 end

@@ -53,7 +53,7 @@ const POLICIES: &[(&str, &str, End)] = &[
     (
         "table bomb",
         "local t = {}\nfor i = 1, 1e6 do t[i] = lpmlib.new_lpm(1e6, 1)\n\
-        for a = 0, 1e5 do assert(lpmlib.lpm_add(t[i], a, 32, a) == 0) end\n\
+        for a = 0, 1e5 do lpmlib.lpm_add(t[i], a, 32, a) end\n\
         assert(lpmlib.lpm_lookup(t[i], 0) >= 0) end",
         Fails("test.lua:"),
     ),

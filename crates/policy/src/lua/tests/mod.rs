@@ -1,5 +1,6 @@
 //! What a policy sees and says, the specification's libraries, and policies that mean ill.
 
+mod deployed;
 mod examples;
 mod hostile;
 mod libraries;

@@ -40,11 +40,8 @@ fn structures_have_the_offsets_of_the_deployed_system() {
             "tx1_rate_kib_sec 0 tx2_rate_kib_sec 4 next_renewal_ms 8 \
             renewal_step_ms 12 direct_if_possible 16",
         ),
-        (
-            "tcpsrv_params",
-            36,
-            "tx_rate_kib_sec 0 next_renewal_ms 4 renewal_step_and_counts 8 ports 12",
-        ),
+        ("tcpsrv_params", 36, "tx1_rate_kib_sec 0 next_renewal_ms 4 renewal_step_ms 8 ports 12"),
+        ("tcpsrv_ports", 24, "p 0"),
         ("in_addr", 4, "s_addr 0"),
         ("in6_addr", 16, "s6_addr 0"),
     ];
@@ -97,8 +94,8 @@ fn a_policy_sees_what_the_worker_found_out() {
         seen = table.concat({ ip.time_to_live, c.gt_be_to_cpu_32(ip.src_addr), c.gt_be_to_cpu_16(tcp.dst_port), \
         ffi.cast('struct ipv4_hdr *', i.outer_l3_hdr).next_proto_id }, ' ')";
     assert_eq!(see(headers, &packet), format!("57 {} 443 4", 0x0808_0404));
-    let flow = "seen = table.concat({ p.state, p.flow.proto, c.gt_be_to_cpu_32(p.flow.f.v4.src.s_addr), \
-        c.gt_be_to_cpu_32(p.flow.f.v4.dst.s_addr), p.params.bpf.cookie_len }, ' ')";
+    let flow = "seen = table.concat({ p.state, p.flow.proto, c.gt_be_to_cpu_32(p.flow.f.v4.src), \
+        c.gt_be_to_cpu_32(p.flow.f.v4.dst), p.params.bpf.cookie_len }, ' ')";
     assert_eq!(see(flow, &packet), format!("0 2048 {} {} 0", 0x0808_0404, 0xcb00_7105u32));
     packet.facts.frag = true;
     assert_eq!(see("seen = i.frag", &packet), "true");

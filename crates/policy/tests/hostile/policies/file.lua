@@ -1,6 +1,6 @@
 -- cause: system call
 function lookup_policy(pkt_info, policy)
-io.open('/etc/passwd')
+loadfile('/etc/passwd')
 return true
 end
 function lookup_frag_punish_policy(policy)

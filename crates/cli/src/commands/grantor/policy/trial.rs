@@ -7,6 +7,7 @@ use std::path::Path;
 
 use io::pcap::{ETHERNET, Reader};
 use lookup::lpm::Choice;
+use policy::cell::file_name;
 use policy::cell::trial::{Setup, Trial};
 use policy::trial::{Left, Request};
 use serde::Serialize;
@@ -119,9 +120,9 @@ fn begin(args: &Test, asked: &[Request]) -> Result<Trial, Error> {
         |path: &Path| std::fs::read(path).map_err(|error| Error::File { path: path.into(), error });
     let text = read(&args.policy)?;
     let tables: Result<Vec<_>, Error> =
-        args.file.iter().map(|(name, path)| Ok((&**name, read(path)?))).collect();
+        args.file.iter().map(|(name, path)| Ok((file_name(name, path), read(path)?))).collect();
     let tables = tables?;
-    let tables: Vec<_> = tables.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+    let tables: Vec<_> = tables.iter().map(|(name, bytes)| (&**name, &bytes[..])).collect();
     let name = args.policy.file_name().unwrap_or(args.policy.as_os_str()).to_string_lossy();
     let [v4, v6] = [&args.engine4, &args.engine6].map(|engine| engine.as_ref().map(words));
     let engines = [v4.as_deref().unwrap_or_default(), v6.as_deref().unwrap_or_default()];
