@@ -45,6 +45,19 @@ assert_status 2 rutter trace add 1 net 10.0.0.1/8
 assert_match "$(cat "$TMP/status.out")" "10.0.0.1/8" "the prefix that is none"
 assert_status 2 rutter fib engine set dxr -o k=18 -o k=18
 assert_match "$(cat "$TMP/status.out")" "\`k\` is given twice" "the option that is given twice"
+assert_status 2 rutter fib engine set dxr:k=99
+assert_match "$(cat "$TMP/status.out")" "k" "the option that is out of range"
+# An option is the running table's: the array of dxr has 2^k entries of 4 bytes.
+fib4() { rutter show fib -j | json "next(f[\"$1\"] for f in x if f[\"family\"] == \"ipv4\")"; }
+of_k() {
+	rutter fib engine set "dxr:k=$1" >/dev/null || fail "dxr:k=$1"
+	assert_eq "$(fib4 engine)" dxr "the engine after dxr:k=$1"
+	fib4 table_bytes
+}
+small=$(of_k 16) large=$(of_k 18)
+[ "$small" -ge $((4 << 16)) ] && [ "$small" -lt $((4 << 18)) ] && [ "$large" -ge $((4 << 18)) ] ||
+	fail "dxr takes $small bytes with k=16, $large with k=18"
+assert_ping a 10.0.2.2
 assert_match "$(rutter engines)" "dir-24-8" "engines"
 rutter engines -j | json 'x[0]["name"]' >/dev/null
 rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"

@@ -473,4 +473,8 @@ fn a_limit_of_address_space_is_kept() {
         }
     }
     assert!(looked_up > 25, "{looked_up}");
+    // The table and both engines, as they are for a network's edge.
+    let done = limited(&["lookup", "--table", "internet:100000+50000", "192.0.2.7"]);
+    assert!(done.out.starts_with("192.0.2.7\t"), "{}", done.err);
+    assert!(done.status <= 1 && done.err.is_empty(), "{}: {}", done.status, done.err);
 }

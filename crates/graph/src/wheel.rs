@@ -12,7 +12,8 @@
 //! |-----------|------------------------------------------------------------------------------|
 //! | `insert`  | one entry, the last of its place                                             |
 //! | `cancel`  | one entry and its neighbours                                                 |
-//! | `advance` | a step: one entry that runs out or goes down a level; at most `steps`. An entry takes at most 11 in all    |
+//! | `advance` | a step: one entry that runs out or goes down a level; at most `steps`.       |
+//! |           | An entry takes at most 11 in all                                             |
 //! | memory    | 24 bytes and the value an entry, 5.6 KiB of places; all of it when it is made |
 //!
 //! A timer never expires early. It expires late by less than a granule, plus the time until

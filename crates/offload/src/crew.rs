@@ -8,7 +8,8 @@
 //!
 //! | what            | how                                                                     |
 //! |-----------------|-------------------------------------------------------------------------|
-//! | division        | a batch goes where it is expected to be done first, by rates that are profiled before and measured all the while; or in fixed shares |
+//! | division        | a batch goes where it is expected to be done first, by rates that are    |
+//! |                 | profiled before and measured all the while; or in fixed shares          |
 //! | the input's end | batches shrink, so that both end together, where the input knows how much is left |
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
 //! | in memory       | cores that need no batches take pieces from the back, where they lie     |

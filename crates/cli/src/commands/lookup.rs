@@ -280,3 +280,35 @@ fn answer(
     }
     Ok(if found.is_some() { Status::Success } else { Status::No })
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn an_empty_family_gets_no_engine() {
+        for (table, has_v4, has_v6) in [
+            ("internet:20", true, false),
+            ("internet6:20", false, true),
+            ("internet:20+20", true, true),
+        ] {
+            let Line { args } = Line::parse_from(["lookup", "--table", table]);
+            let (table, _) = args.table.load().expect("it is generated");
+            let engines = engine::find(None).expect("the default ones");
+            for many in [false, true] {
+                let table = table.clone();
+                let fibs = Fibs::build(engines, &Options::default(), table, &args, many);
+                let fibs = fibs.expect("within the limits");
+                assert_eq!((fibs.v4.is_some(), fibs.v6.is_some()), (has_v4, has_v6));
+            }
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! As location data have them: crowded in few places, a prefix's neighbours beside it. Of
 //! 608,000 IPv4 prefixes of such data, 22 % were longer than /24, in 21,000 different /24s.
+//! 36 % of those data were /24s; the other 78 % here keep the Internet's lengths, so 49.6 % are.
 //! For IPv6 nobody has measured it: subnets and hosts in as few /48s.
 
 use std::collections::BTreeSet;

@@ -6,16 +6,15 @@
 //! as a whole, later than all that is loaded before it. So the vector is loaded in
 //! assembly, once: as eight atomic loads, in no order, each with acquire.
 //!
-//! | name     | instructions a line | lookups/s, 1 M entries, Sapphire Rapids |
-//! |----------|---------------------|-----------------------------------------|
-//! | portable | 32                  | 1                                       |
-//! | avx2     | 14                  | 1.4 times                               |
-//! | avx512   | 6                   | 2 times                                 |
+//! | name     | instructions a line |
+//! |----------|---------------------|
+//! | portable | 32                  |
+//! | avx2     | 14                  |
+//! | avx512   | 6                   |
 //!
-//! With AVX-512 the word itself is taken out of the vector (`vpcompressq`). Finding
-//! its slot by the vector, and then loading and comparing the word once more, was
-//! 1.8 times as many cycles a lookup: the compiler makes a branch of that
-//! comparison, which for every fifth key goes the other way.
+//! With AVX-512 the word itself is taken out of the vector (`vpcompressq`): if its slot were
+//! found by the vector, the compiler would make a branch of the comparison that follows, which
+//! for every fifth key goes the other way.
 
 use std::hint::select_unpredictable;
 

@@ -27,9 +27,6 @@
 //! it and used again only after a grace period. A default route is not painted.
 //!
 //! With AVX-512 sixteen keys are one gather, and a second for those with a group.
-//!
-//! Tried and left out: a prefetch pass before the reads gains nothing on Zen 3
-//! while no later work depends on the result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -22,6 +22,8 @@ pub struct Space {
     /// By class, then last in first out.
     free: Vec<Vec<u32>>,
     limbo: Limbo<Block>,
+    /// Units in `limbo`.
+    waiting: u32,
     /// Why the last block was not to be had, where that was for memory.
     no_room: Option<NoRoom>,
 }
@@ -36,7 +38,8 @@ impl Space {
     /// An untouched arena of `units`; of its blocks `waiting` may wait for readers.
     pub fn new(domain: &Arc<Domain>, units: u32, waiting: usize) -> Self {
         let limbo = Limbo::new(domain, waiting);
-        Space { units, end: Arc::new(AtomicU32::new(0)), free: Vec::new(), limbo, no_room: None }
+        let end = Arc::new(AtomicU32::new(0));
+        Space { units, end, free: Vec::new(), limbo, waiting: 0, no_room: None }
     }
 
     /// Units that have ever been used; grows with this.
@@ -51,7 +54,7 @@ impl Space {
         if self.free.len() <= class as usize {
             self.free.resize_with(class as usize + 1, Vec::new);
         }
-        if self.free[class as usize].is_empty() && self.limbo.len() >= DRAIN_AT {
+        if self.free[class as usize].is_empty() && self.many_wait() {
             self.drain();
         }
         if let Some(at) = self.free[class as usize].pop() {
@@ -89,7 +92,9 @@ impl Space {
 
     /// Takes back a block that no new reader can find.
     pub fn retire(&mut self, at: u32, units: u32) {
-        self.limbo.push(Block { at, class: class_of(units) });
+        let class = class_of(units);
+        self.waiting += size_of_class(class);
+        self.limbo.push(Block { at, class });
     }
 
     /// Blocks of `units` that [`Space::take`] has without growing.
@@ -102,7 +107,7 @@ impl Space {
     /// # Errors
     /// When too many blocks wait for readers.
     pub fn admit(&mut self) -> Result<(), Congested> {
-        if self.limbo.len() >= DRAIN_AT {
+        if self.many_wait() {
             self.drain();
         }
         self.limbo.admit()
@@ -114,9 +119,16 @@ impl Space {
         free + self.limbo.len() * size_of::<Block>()
     }
 
+    fn many_wait(&self) -> bool {
+        self.limbo.len() >= DRAIN_AT || self.waiting >= DRAIN_AT_UNITS
+    }
+
     fn drain(&mut self) {
-        let free = &mut self.free;
-        self.limbo.drain(|block| free[block.class as usize].push(block.at));
+        let Space { free, waiting, .. } = self;
+        self.limbo.drain(|block| {
+            *waiting -= size_of_class(block.class);
+            free[block.class as usize].push(block.at);
+        });
     }
 }
 
@@ -147,6 +159,10 @@ const UNIT_BYTES: usize = 64;
 /// Waiting blocks at which the writer looks whether some may be used again: one
 /// look at the readers' slots for so many blocks.
 const DRAIN_AT: usize = 64;
+
+/// The same of waiting units: 64 large blocks would be more than a small table. A look costs
+/// little beside writing so many.
+const DRAIN_AT_UNITS: u32 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -191,6 +207,18 @@ mod tests {
         held.iter().for_each(|&at| space.retire(at, 1));
         held.iter().for_each(|_| assert!(space.take(1).is_some()));
         crate::pages::PRETENDED.set(None);
+    }
+
+    #[test]
+    fn large_blocks_do_not_wait_for_many() {
+        let mut space = Space::new(&Domain::new(), 1 << 20, 1 << 20);
+        for _ in 0..100 {
+            let at = space.take(1000).expect("there is room");
+            space.retire(at, 1000);
+            space.admit().expect("nobody reads");
+        }
+        let touched = space.touched().load(Ordering::Relaxed);
+        assert!(touched <= 3 * 1024, "{touched} for one block");
     }
 
     #[test]

@@ -13,9 +13,9 @@
 //! |      | memory: 2 MiB for decisions that wait for a later poll                                      |
 //!
 //! A Grantor decides for destinations whose protection names it, unless others may, too
-//! ([`DecisionsFrom`](super::settings::DecisionsFrom)). A decision goes to the worker that has the flow, and to all where that is
-//! not known. The order of one Grantor's decisions is kept: its messages come to one worker, and
-//! each ring has an order.
+//! ([`DecisionsFrom`](super::settings::DecisionsFrom)). A decision goes to the worker
+//! that has the flow, and to all where that is not known. The order of one Grantor's decisions is
+//! kept: its messages come to one worker, and each ring has an order.
 //!
 //! A poll passes on 1,024 decisions at most, so that no message costs the packets their time.
 //! The others wait, in their order, 16,384 of them; later polls pass on as many as the owners

@@ -5,8 +5,11 @@
 //!            └► copies: ring to span_send, ring to the file's thread
 //! ```
 //!
-//! | cost | none while no mirror looks at such frames: the node is not there then. Else a read of the port's mirrors a packet; a copy of each frame that is taken |
-//! |------|------|
+//! | mirrors of such frames | cost                                                        |
+//! |------------------------|-------------------------------------------------------------|
+//! | none                   | none: the node is not there                                 |
+//! | some                   | a read of the port's mirrors a packet; a copy of each frame |
+//! |                        | that is taken                                               |
 
 use graph::{Lanes, Node, View, labels};
 

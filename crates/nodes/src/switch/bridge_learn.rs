@@ -6,8 +6,10 @@
 //!                                        └ no ─► ring ─► bridge thread (writes the table)
 //! ```
 //!
-//! | cost (reads a packet) | 16 bytes of the filter, mostly in the L2 cache; for stations not seen within a second a line of the MAC table |
-//! |-----------------------|------------------------------------------------------------|
+//! | station              | cost (reads a packet)                          |
+//! |----------------------|------------------------------------------------|
+//! | seen within a second | 16 bytes of the filter, mostly in the L2 cache |
+//! | not seen             | the same, and a line of the MAC table          |
 //!
 //! So a station costs at most one message a second from each worker. A full ring
 //! is counted; the frame is forwarded all the same, and the station learnt later.

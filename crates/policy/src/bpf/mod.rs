@@ -1,8 +1,8 @@
 //! Programs of the deployed Gatekeeper: eBPF objects that say what a flow may do.
 //!
 //! ```text
-//!  object ─► elf: `init`, `pkt`, names put in ─► check ─┬► DPDK's check and compiler   (feature `dpdk`, objects of ours)
-//!                                                       └► interpreter                 (always)
+//!  object ─► elf: `init`, `pkt`, names put in ─► check ─┬► DPDK's check, compiler (feature `dpdk`, our objects)
+//!                                                       └► interpreter            (always)
 //!  decision ─► init (context, cookie)                                  ─► 0, or refused
 //!  packet ──► pkt  (context, cookie, descriptor, the frame's beginning) ─► Answer
 //! ```

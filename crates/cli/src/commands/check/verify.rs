@@ -51,19 +51,19 @@ impl<A> Default for Verify<A> {
 
 impl<A: Addr> Verify<A> {
     /// Compares with a flattened list of `routes`: at every prefix's edges and beside them;
-    /// inside every prefix, at random and at both ends of random blocks of every size, where
-    /// engines go a level down; between neighbouring borders; anywhere.
+    /// inside every prefix, at random and at both ends of blocks, whose lengths take turns:
+    /// engines go a level down at any; between neighbouring borders; anywhere.
     pub fn all(&mut self, routes: &[(Prefix<A>, Hop)], table: &dyn Lpm<A>) {
         let intervals = Intervals::new(routes.iter().copied());
         let want = |addr| intervals.lookup(addr);
         for (prefix, _) in routes {
             edges(prefix).into_iter().for_each(|addr| self.add(addr, table, &want));
         }
-        for _ in 0..times(routes.len()) {
-            for (prefix, _) in routes {
+        for turn in 0..times(routes.len()) {
+            for (i, (prefix, _)) in routes.iter().enumerate() {
                 let inside = self.inside(prefix);
-                let more = u64::from(A::WIDTH - prefix.len()) + 1;
-                let len = prefix.len() + self.rng.below(more) as u8;
+                let more = usize::from(A::WIDTH - prefix.len()) + 1;
+                let len = prefix.len() + ((turn + i) % more) as u8;
                 let block = Prefix::covering(self.inside(prefix), len);
                 for addr in [inside, block.first(), block.last()] {
                     self.add(addr, table, &want);
@@ -238,40 +238,74 @@ mod tests {
         assert_eq!(found(&routes6(), |_, hop, _| hop).tally.disagreements, 0);
     }
 
-    /// Each of them passed a check of edges and of addresses uniform over the family.
+    /// Both by the whole comparison, and by one of edges and of addresses uniform over the
+    /// family alone, which none of these errors fails.
+    fn found_and_passed<A: Addr>(
+        routes: &[(Prefix<A>, Hop)],
+        error: impl Fn(A, Hop, Option<(usize, usize)>) -> Hop + Copy + Send + Sync,
+    ) -> [u64; 2] {
+        let intervals = Intervals::new(routes.iter().copied());
+        let want = |addr| intervals.lookup(addr);
+        let liar = Liar(Intervals::new(routes.iter().copied()), error);
+        let mut few = Verify::default();
+        for (prefix, _) in routes {
+            edges(prefix).into_iter().for_each(|addr| few.add(addr, &liar, &want));
+        }
+        for _ in 0..RANDOM / BATCH * BATCH {
+            let addr = A::from_u128(few.random());
+            few.add(addr, &liar, &want);
+        }
+        [found(routes, error).tally.disagreements, few.tally.disagreements]
+    }
+
     #[test]
     fn planted_errors_are_found() {
         // A wrong byte far below the prefix.
         let byte =
-            found(&routes6(), |dst, hop, _| if dst >> 56 & 0xff == 0x5a { Hop::NONE } else { hop });
-        // The last word of a block that is longer than the prefix.
-        let block = found(&routes6(), |dst, hop, _| {
-            if dst as u64 == u64::MAX && dst >> 64 & 0xff != 0xff { Hop(99) } else { hop }
-        });
-        // The upper half of what lies between two routes.
-        let gap = found(&routes6(), |dst, hop, _| {
-            if hop == Hop::NONE && dst >> 112 == 0x2001 && dst >> 80 & 0x8000 != 0 {
-                Hop(1)
-            } else {
-                hop
-            }
-        });
-        // One hole of a /16 in an array of 2^8 entries below it.
-        let entry =
-            found(
-                &routes4(),
+            found_and_passed(
+                &routes6(),
                 |dst, hop, _| {
-                    if dst >> 8 == 0x000a_0177 && dst as u8 > 2 { Hop(5) } else { hop }
+                    if dst >> 56 & 0xff == 0x5a { Hop::NONE } else { hop }
                 },
             );
+        // The last word of a block that is longer than the prefix.
+        let block = found_and_passed(&routes6(), |dst, hop, _| {
+            if dst as u64 == u64::MAX && dst >> 64 & 0xff != 0xff { Hop(99) } else { hop }
+        });
+        // The upper halves of /32s between two routes of a /24, but their ends.
+        let gap = found_and_passed(&routes6(), |dst, hop, _| {
+            let within = dst as u64 != 0 && dst as u64 != u64::MAX;
+            let upper = dst >> 104 == 0x0020_015a && dst >> 80 & 0x8000 != 0;
+            if hop == Hop::NONE && upper && within { Hop(1) } else { hop }
+        });
+        // One hole of a /16 in an array of 2^8 entries below it.
+        let entry = found_and_passed(&routes4(), |dst, hop, _| {
+            if dst >> 8 == 0x000a_0177 && dst as u8 > 2 { Hop(5) } else { hop }
+        });
         // The last of a short burst.
-        let rest = found(&routes6(), |_, hop, batch| match batch {
+        let rest = found_and_passed(&routes6(), |_, hop, batch| match batch {
             Some((at, len)) if len % 16 == 3 && at + 1 == len => Hop(3),
             _ => hop,
         });
-        let found = [byte, block, gap, rest].map(|verify| verify.tally.disagreements);
-        assert!(found.iter().all(|&found| found > 0), "{found:?}");
-        assert!(entry.tally.disagreements > 0);
+        for (name, [found, few]) in
+            [("byte", byte), ("block", block), ("gap", gap), ("entry", entry)]
+        {
+            assert!(found > 0 && few == 0, "{name}: {found}, {few}");
+        }
+        // Bursts of every length belong to both.
+        assert!(rest[0] > 0, "{rest:?}");
+    }
+
+    /// The ends of blocks of each length inside each prefix are looked up.
+    #[test]
+    fn no_stride_is_left_out() {
+        for len in 9..=32_u32 {
+            let last = found(&routes4()[..1], |dst: u32, hop, _| {
+                let (ones, next) = (dst.trailing_ones(), 32 - len);
+                if ones == next && dst >> 24 == 10 { Hop(77) } else { hop }
+            });
+            assert!(last.tally.disagreements > 1000, "/{len}: {}", last.tally.disagreements);
+        }
     }
 
     /// A table that keeps what is withdrawn, as one built from a `Rib` that keeps it does.

@@ -16,6 +16,7 @@ use api::apps::switch::{self, Bridge, WhichMacs};
 use api::{CallError, Client, Reply, Request, What};
 use lookup::exact::mac_table::{MacWriter, Settings};
 use lookup::exact::{Exact, Key, Writer};
+use lookup::rng::SplitMix64;
 use lookup::sync::Domain;
 
 use super::Size;
@@ -159,13 +160,12 @@ fn stations(mut most: usize, stop: &Arc<AtomicBool>) -> Result<String, Error> {
     let (mut wrong, mut found) = (0_u64, 0_u64);
     let mut thread = domain.register("demo");
     let (table, begin) = (writer.shared().clone(), Instant::now());
-    let (mut keys, mut values, mut n) = ([station(0); 256], [0; 256], 1_u64);
+    let (mut keys, mut values, mut rng) = ([station(0); 256], [0; 256], SplitMix64(1));
     while begin.elapsed() < Duration::from_secs(2) {
         for _ in 0..256 {
             let mut wanted = [0; 256];
             for (key, wanted) in keys.iter_mut().zip(&mut wanted) {
-                n = n.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                let which = (n >> 20) % most as u64;
+                let which = rng.below(most as u64);
                 (*key, *wanted) = (station(which), (which % 4000) as u16);
             }
             table.lookup_batch(thread.guard(), &keys, &mut values);

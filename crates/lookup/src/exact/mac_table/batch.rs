@@ -7,12 +7,8 @@
 //!    chunk c-2    read the second lines; what is absent is final if nothing moved
 //! ```
 //!
-//! Tried on Sapphire Rapids, in one interleaved run, cycles a lookup at a million
-//! entries: chunks of 32 are 1.08 times those of 64, chunks of 16 are 1.4 times; a
-//! second line asked for with each key, without a branch, instead of by a list
-//! behind them is 1.05 times. Before the comparison of a line had no branch
-//! ([`crate::exact::scan`]) and the keys of a chunk were mixed by a loop of their
-//! own, which compilers make vectors of, it was 1.7 times.
+//! The comparison of a line has no branch ([`crate::exact::scan`]), and the keys of a chunk are
+//! mixed by a loop of their own, which compilers make vectors of.
 
 use super::frame::{HINT, OTHER, Place, View, hint_slot};
 use super::mix::Mix;

@@ -26,7 +26,8 @@
 //! | insert    | 1 line; 2 where it is full; beyond that, a bounded search        |
 //! | change    | one 8-byte store                                                 |
 //! | grow      | 4 lines an insert, beside the running table; one store at the end |
-//! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit; 0.5 B a slot more, which only the writer reads |
+//! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit |
+//! | writer    | 0.5 B a slot more, which only the writer reads                   |
 //!
 //! Source: Zhou, Fan, Lim, Kaminsky, Andersen, *Scalable, High Performance
 //! Ethernet Forwarding with CuckooSwitch*, CoNEXT 2013. We differ:

@@ -10,17 +10,29 @@ use crate::{Addr, Hop, Prefix};
 
 impl<A: Addr> Suite<A> {
     /// Routes come and go at ever new places: results that leak, nodes that are empty and
-    /// stay, and holes in an arena would fill the memory. `RUTTER_CHANGES` makes it longer.
+    /// stay, and holes in an arena would fill the memory. `RUTTER_CHANGES` makes it longer,
+    /// and does the same with a table that is large beside what may be left over.
     pub(crate) fn memory_stays_near_a_fresh_build(&self) {
         let changes = std::env::var("RUTTER_CHANGES").ok().and_then(|n| n.parse().ok());
-        let (mut rng, rounds) = (Rng::new(13), changes.unwrap_or(24_000) / 3);
-        let patience = if changes.is_some() { A_LONG_WHILE } else { A_WHILE };
-        let routes: Vec<_> = (0..scaled(700)).map(|_| self.long_route(&mut rng)).collect();
+        // What an empty table has hides nothing of what a large one takes.
+        let small = |_, empty: usize| (empty / 8).min(160 << 10) + SLACK;
+        self.stays_near(700, changes.unwrap_or(24_000), small);
+        if let Some(changes) = changes {
+            self.stays_near(MANY_ROUTES, changes, |fresh, _| fresh / 8);
+        }
+    }
+
+    /// With so many routes and changes; `beside` twice a fresh table (what an empty one has
+    /// counts once), so many bytes of a fresh and an empty one may be left over.
+    fn stays_near(&self, routes: u64, asked: u64, beside: impl Fn(usize, usize) -> usize) {
+        let mut rng = Rng::new(13);
+        let routes: Vec<_> = (0..scaled(routes)).map(|_| self.long_route(&mut rng)).collect();
         let mut built = self.built(&routes);
         let mut there: VecDeque<Prefix<A>> = built.rib.iter().map(|(prefix, _)| prefix).collect();
-        let (begun, mut rebuilt, mut now) = (Instant::now(), 0, 0);
+        let (begun, mut made, mut rebuilt, mut now) = (Instant::now(), 0, 0, 0);
+        let patience = if asked > 100_000 { A_LONG_WHILE } else { A_WHILE };
         let bytes = |built: &Built<A>| built.writer.table().bytes();
-        for round in 0..scaled(rounds) {
+        for round in 0..scaled(asked / 3) {
             let mut some = (0..9).map(|_| self.long_route(&mut rng));
             let new = some.find(|(prefix, _)| built.rib.get(prefix).is_none());
             let Some((prefix, hop)) = new else { continue };
@@ -36,6 +48,7 @@ impl<A: Addr> Suite<A> {
                 // Also of a table that starts anew where an arena is full.
                 now = now.max(bytes(&built));
             }
+            made += changes.len() as u64;
             rebuilt += u64::from(self.apply(&mut built, &changes) == Applied::Rebuild);
             // An engine that is built anew for most changes needs no more.
             if begun.elapsed() > patience || rebuilt > MANY_BUILDS + round / 8 {
@@ -46,10 +59,17 @@ impl<A: Addr> Suite<A> {
         let dsts: Vec<A> = all.iter().take(200).flat_map(|(prefix, _)| edges(prefix)).collect();
         built.agree(self.name(), &dsts);
         let (empty, fresh) = (bytes(&self.built(&[])), bytes(&self.built(&all)));
-        // What an empty table has hides nothing of what a large one takes.
-        let most = 2 * fresh - empty.min(fresh) + (empty / 8).min(160 << 10) + SLACK;
         let now = now.max(bytes(&built));
-        assert!(now <= most, "{}: {now} bytes, fresh {fresh}, empty {empty}", self.name());
+        let figures = format!(
+            "{} {}: {now} bytes at most in {made} changes of {} routes, built anew {rebuilt} times; \
+             fresh {fresh}, empty {empty}",
+            A::FAMILY,
+            self.name(),
+            all.len(),
+        );
+        println!("{figures}");
+        let most = 2 * fresh - empty.min(fresh) + beside(fresh, empty);
+        assert!(now <= most, "{figures}: more than {most}");
     }
 
     /// What a table says that it takes, beside what the system and the heap gave for it.
@@ -200,7 +220,10 @@ const FEW_BUILDS: u64 = 8;
 const A_WHILE: Duration = Duration::from_secs(3);
 const A_LONG_WHILE: Duration = Duration::from_secs(600);
 
-/// Bytes that a table may have beside twice those of a fresh one.
+/// Enough that holes and what waits for readers are little beside them.
+const MANY_ROUTES: u64 = 20_000;
+
+/// Bytes that a small table may have beside twice those of a fresh one.
 const SLACK: usize = 48 << 10;
 
 #[cfg(not(miri))]

@@ -29,11 +29,11 @@
 //! | memory    | 256 KiB, and 6 to 10 bytes an interval (wide: 9 to 14)             |
 //!
 //! Source: our own; from the design study of a tree of lines that hold keys and hops. We
-//! differ: a deeper tree is a tree like the others, on the next 32 bits, and the value
-//! itself names it, not a hash; it is a line alone where its answers fit into one. A change replaces only the answers of its own prefix, so
-//! the routes beside it are not read. Keys are ordered as unsigned numbers, so a tree may
-//! cover any range: AVX2 compares signed numbers only, and flipping a bit of x costs 2
-//! instructions less than a comparison by a minimum.
+//! differ: a deeper tree is a tree like the others, on the next 32 bits, and the value itself
+//! names it, not a hash; it is a line alone where its answers fit into one. A change replaces
+//! only the answers of its own prefix, so the routes beside it are not read. Keys are ordered
+//! as unsigned numbers, so a tree may cover any range: AVX2 compares signed numbers only, and
+//! flipping a bit of x costs 2 instructions less than a comparison by a minimum.
 //!
 //! With AVX-512 sixteen keys are searched side by side. Root words, cells, first children
 //! and values come by gathers, and the places of all lines are computed at once. Five

@@ -58,11 +58,8 @@ impl<F: Tunnels> Node for Straight<F> {
 
 /// Numbers below what is asked, the same in every run.
 fn numbers() -> impl FnMut(usize) -> usize {
-    let mut state = 7_u64;
-    move |below| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % below
-    }
+    let mut rng = lookup::rng::SplitMix64(7);
+    move |below| rng.below(below as u64) as usize
 }
 
 /// A frame with its link header's length, and the interface it came by.
