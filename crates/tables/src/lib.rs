@@ -16,10 +16,10 @@
 //!   listing
 //!   fib gateways
 //!   build pool switch
-//!   builtin forwarding oracle
-//!   protections
-//!   hops links peers
-//!   adjacency bridge error event limits
+//!   forwarding oracle
+//!   builtin links protections
+//!   hops
+//!   adjacency bridge error event limits peers
 //!   iface macs nests net pace recent slab
 //! ```
 #![forbid(unsafe_code)]

@@ -10,7 +10,6 @@ use wire::ipip;
 
 use super::fault::Kind;
 use super::rule::PROGRAMS;
-use super::shield::Why;
 
 /// What may change while packets flow; published.
 #[derive(Clone, Debug)]
@@ -382,13 +381,14 @@ impl Counters {
         }
     }
 
-    /// Counts a packet that is dropped whatever its flow is, in a frame of so many bytes.
-    pub(super) fn count_discarded(&self, set: SetId, bytes: u64) {
+    /// Counts a packet that `shield` drops for `why`, whatever its flow is, in a frame of so many
+    /// bytes.
+    pub(super) fn count_discarded(&self, set: SetId, why: usize, bytes: u64) {
         for of in self.of(set).into_iter().chain([&self.all]) {
             of.dropped.add(1);
             of.dropped_bytes.add(bytes);
         }
-        self.drops(set).into_iter().for_each(|of| of.shield[Why::Discarded as usize].add(1));
+        self.drops(set).into_iter().for_each(|of| of.shield[why].add(1));
     }
 
     /// Counts a request of a shadow: for all, and for its protection.

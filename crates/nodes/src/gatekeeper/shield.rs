@@ -349,7 +349,8 @@ fn gather(
             }
             Kind::Discard => {
                 if let Some(of) = protections.at(step.index()) {
-                    counters.count_discarded(of.id, v.frame_len(i).into());
+                    let bytes = v.frame_len(i).into();
+                    counters.count_discarded(of.id, Why::Discarded as usize, bytes);
                 }
                 v.drop(i, Why::Discarded);
             }
