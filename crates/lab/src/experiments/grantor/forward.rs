@@ -25,6 +25,8 @@ use nodes::grantor::settings::{CAPACITY, Counters, Settings};
 use nodes::grantor::{self, ENTRY, Parts};
 use nodes::switch::Bridging;
 use nodes::{router, switch};
+use policy::ask::Asker;
+use policy::program::GRANTED;
 use tables::hops::fixed;
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -207,15 +209,24 @@ fn beyond_default<A: Wrapped>(routes: &[(Prefix<A>, Hop)]) -> Vec<(Prefix<A>, Ho
 }
 
 /// A router's tables, with this machine's address in them.
-fn tables<A: Wrapped>(routes: &[(Prefix<A>, Hop)]) -> Result<Tables<A>, String> {
+pub(super) fn tables<A: Wrapped>(routes: &[(Prefix<A>, Hop)]) -> Result<Tables<A>, String> {
     let (tables, mut updater) = Tables::new(routes, A::DEFAULT, false)?;
     let own = Prefix::covering(A::OWN, A::WIDTH);
     updater.apply(&[Change { prefix: own, hop: Some(fixed::FOR_US) }])?;
     Ok(tables)
 }
 
-/// A Grantor's worker that serves everybody, without ports. Nobody decides: no packet asks.
+/// A Grantor's worker without ports. Nobody decides: no packet asks.
 fn graph<A: Wrapped>(tables: &Tables<A>) -> Result<Graph, String> {
+    asking(tables, None, Counters::new())
+}
+
+/// The same, with somebody who decides. It serves everybody.
+pub(super) fn asking<A: Wrapped>(
+    tables: &Tables<A>,
+    asker: Option<Box<dyn Asker>>,
+    counters: Arc<Counters>,
+) -> Result<Graph, String> {
     let any = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()];
     let settings = Settings {
         gatekeepers: Nets::new(GATEKEEPERS),
@@ -224,8 +235,8 @@ fn graph<A: Wrapped>(tables: &Tables<A>) -> Result<Graph, String> {
     };
     let parts = Parts {
         settings: Arc::new(Published::new(tables.domain(), settings)),
-        counters: Counters::new(),
-        asker: None,
+        counters,
+        asker,
         capacity: CAPACITY,
         fragments: 0,
     };
@@ -250,12 +261,17 @@ fn wrapped<A: Wrapped>(packets: usize, dsts: &[A]) -> Result<Source, String> {
 }
 
 /// A family in which packets are wrapped.
-trait Wrapped: Frames {
+pub(super) trait Wrapped: Frames {
     /// The address of this machine that Gatekeepers ask.
     const OWN: Self;
 
-    /// A frame with this packet inside.
-    fn wrap(inner: &[u8]) -> Vec<u8>;
+    /// A frame with this packet inside, granted.
+    fn wrap(inner: &[u8]) -> Vec<u8> {
+        Self::wrap_as(GRANTED, inner)
+    }
+
+    /// The same with this priority, a DSCP.
+    fn wrap_as(dscp: u8, inner: &[u8]) -> Vec<u8>;
 
     /// Writes all that comes before the inner packet.
     fn rewrap() -> Stamp;
@@ -264,8 +280,8 @@ trait Wrapped: Frames {
 impl Wrapped for u32 {
     const OWN: u32 = 0x0a00_0209;
 
-    fn wrap(inner: &[u8]) -> Vec<u8> {
-        outer(Frame::ipv4(Ipv4Addr::new(10, 0, 1, 7), Self::OWN.into(), IPIP), inner)
+    fn wrap_as(dscp: u8, inner: &[u8]) -> Vec<u8> {
+        outer(Frame::ipv4(Ipv4Addr::new(10, 0, 1, 7), Self::OWN.into(), IPIP), dscp, inner)
     }
 
     fn rewrap() -> Stamp {
@@ -277,9 +293,9 @@ impl Wrapped for u32 {
 impl Wrapped for u128 {
     const OWN: u128 = 0x2001_0db8_0002_0000_0000_0000_0000_0009;
 
-    fn wrap(inner: &[u8]) -> Vec<u8> {
+    fn wrap_as(dscp: u8, inner: &[u8]) -> Vec<u8> {
         let from = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 7);
-        outer(Frame::ipv6(from, Self::OWN.into(), IPV6), inner)
+        outer(Frame::ipv6(from, Self::OWN.into(), IPV6), dscp, inner)
     }
 
     fn rewrap() -> Stamp {
@@ -288,8 +304,8 @@ impl Wrapped for u128 {
     }
 }
 
-fn outer(frame: Frame<'_>, inner: &[u8]) -> Vec<u8> {
-    let frame = frame.macs(Mac([2, 0, 0, 0, 0, 2]), Mac(ROUTER)).tos(TOS);
+fn outer(frame: Frame<'_>, dscp: u8, inner: &[u8]) -> Vec<u8> {
+    let frame = frame.macs(Mac([2, 0, 0, 0, 0, 2]), Mac(ROUTER)).tos(dscp << 2);
     frame.payload(inner).build().to_vec()
 }
 
@@ -299,16 +315,14 @@ const READ: &str = "ports, first lines read";
 const WRITTEN: &str = "ports, outer headers written and first lines read";
 /// Packets that go round.
 const PACKETS: usize = 16_000;
-/// Of a granted packet that asks for nothing.
-const TOS: u8 = policy::program::GRANTED << 2;
 /// Gatekeepers' networks.
 const GATEKEEPERS: [(IpAddr, u8); 2] = [
     (IpAddr::V4(Ipv4Addr::new(10, 0, 1, 0)), 28),
     (IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0)), 64),
 ];
 /// Bytes of a frame before it is wrapped, and of its link header.
-const INNER: usize = 64;
-const LINK: usize = 14;
+pub(super) const INNER: usize = 64;
+pub(super) const LINK: usize = 14;
 const INNER_ONLY: [u8; INNER - LINK] = [0; INNER - LINK];
 /// Two headers more are not looked at for less.
 const LEAST: f64 = 5.0;

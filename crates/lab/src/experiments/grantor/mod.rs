@@ -2,6 +2,7 @@
 
 experiments! {
     mod forward: Forward,
+    mod flood: Flood,
 }
 
 pub(super) use forward::fixed;
