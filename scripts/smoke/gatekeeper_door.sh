@@ -64,3 +64,23 @@ for tap in p0.100 p0; do
 	done
 done
 assert_eq "$(put p1 10.0.2.2 10.0.9.2)" 5 "packets put into the tap at the back"
+
+# The front is a bridge's routed interface.
+bridged() {
+	printf 'workers = [0, 1]\n[ports.p0]\ndevice = "%s"\n' "$(device 0 v0)"
+	printf '[bridge.lan]\nports = ["p0"]\naddresses = ["10.0.1.1/24"]\n'
+	port p1 v1 10.0.2.1/24 2001:db8:2::1/64 "mtu = 1600"
+	shield_section '"lan"' '"p1"'
+}
+bridged | router_start
+wait_for 10 grantors_found
+assert_ping c 10.0.1.1
+wrapped=$(came wrapped) forwarded=$(kernel_forwarded r)
+odd c send eth0 "$(mac_of r lan)" 10.0.1.2 203.0.113.5 --count 20 --rate 200 >/dev/null
+more_ask() { [ "$(came wrapped)" -gt "$wrapped" ]; }
+wait_for 10 more_ask
+sleep 0.5
+assert_eq "$(came bare)" 0 "packets that leaked from a bridge"
+assert_eq "$(kernel_forwarded r)" "$forwarded" "packets from a bridge that the kernel has forwarded"
+router_kill
+assert_eq "$(put lan 10.0.1.2 203.0.113.5)" 0 "packets put into the bridge's tap and forwarded"

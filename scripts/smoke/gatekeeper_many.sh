@@ -1,5 +1,5 @@
-# A hundred thousand protections in a running router: it starts, takes one more, and passes granted
-# packets. The times are printed, but not checked; memory is bounded.
+# A hundred thousand protections in a running router: it starts, takes one more while packets flow,
+# and passes granted packets. The times are printed, but not checked; memory is bounded.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -22,6 +22,10 @@ wait_for 10 grantors_found
 assert_eq "$(rutter gatekeeper show -j | json 'x["protections"]')" $((MANY + 2)) "protections"
 assert_eq "$(on r ip route show proto 199 | grep -c '^blackhole 172')" $MANY "routes that show them"
 
+# Changes while packets flow, of which none leaves bare.
+watch g
+client_sends 10.0.1.2 203.0.113.5 --count 3000 --rate 500 >/dev/null &
+stream=$!
 begun=$(ms)
 rutter gatekeeper protect add 198.51.100.0/24 via 10.0.2.2
 added=$(($(ms) - begun))
@@ -29,6 +33,9 @@ begun=$(ms)
 rutter gatekeeper protect del 172.16.0.7
 deleted=$(($(ms) - begun))
 rutter gatekeeper protect add 172.16.0.7/32 via 10.0.2.2
+wait $stream
+[ "$(came wrapped)" -ge 10 ] || fail "$(came wrapped) requests while protections changed"
+assert_eq "$(came bare)" 0 "packets that leaked while protections changed"
 kib=$(awk '/^VmRSS/ { print $2 }' "/proc/$router_pid/status")
 echo "# $MANY protections: start $started ms, add $added ms, delete $deleted ms, $((kib / 1024)) MiB"
 assert_at_most "$((kib / 1024))" 1024 "MiB of memory"
