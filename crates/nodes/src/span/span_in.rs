@@ -5,7 +5,7 @@
 //!            └► copies: ring to span_send, ring to the file's thread
 //! ```
 //!
-//! | mirrors of such frames | cost                                                        |
+//! | cost with mirrors      | of a packet                                                 |
 //! |------------------------|-------------------------------------------------------------|
 //! | none                   | none: the node is not there                                 |
 //! | some                   | a read of the port's mirrors a packet; a copy of each frame |

@@ -6,7 +6,7 @@
 //!                                        └ no ─► ring ─► bridge thread (writes the table)
 //! ```
 //!
-//! | station              | cost (reads a packet)                          |
+//! | cost of a station    | reads a packet                                 |
 //! |----------------------|------------------------------------------------|
 //! | seen within a second | 16 bytes of the filter, mostly in the L2 cache |
 //! | not seen             | the same, and a line of the MAC table          |

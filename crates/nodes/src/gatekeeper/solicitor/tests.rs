@@ -178,7 +178,7 @@ fn a_worker_that_stops_bars_the_others_for_200_us() {
 }
 
 /// By two threads and one clock, which goes on by each poll of the second: the first sleeps for a
-/// second of it with level 42 queued, and then fights for the tokens.
+/// second of it with level 42 queued, and then fights for the tokens, as often as the system lets it.
 #[test]
 fn a_thread_that_sleeps_bars_the_other_for_200_us() {
     let times = times();
@@ -216,7 +216,6 @@ fn a_thread_that_sleeps_bars_the_other_for_200_us() {
         first.unwrap()
     });
     assert!(first > times.published() && first < second / 1_000, "{first} ticks");
-    assert!(sleeper.sent_at(42) > 0, "it is first again");
     // What neither took while each barred the other is there still.
     let now = clock.into_inner();
     drop(sleeper.member);
