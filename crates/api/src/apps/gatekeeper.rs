@@ -373,7 +373,7 @@ pub struct Protected {
     /// Of a bypass: packets that were let pass. They may be dropped later, for want of a way.
     #[serde(default)]
     pub bypassed: u64,
-    /// Bytes of their frames, as they came.
+    /// Bytes of their frames, without what is behind the packets.
     #[serde(default)]
     pub bypassed_bytes: u64,
 }

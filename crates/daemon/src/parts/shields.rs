@@ -29,6 +29,10 @@ impl KernelSide {
     /// # Errors
     /// The kernel's first error.
     pub(super) fn macvlans_at_front(&mut self, links: &[LinkInfo]) -> io::Result<()> {
+        // There is always the loopback: the list could not be had, and rules stay.
+        if links.is_empty() {
+            return Ok(());
+        }
         let fronts = &self.shields.fronts;
         let is_front = |index| {
             let mut taps = links.iter().filter(|link| fronts.contains(&link.name));

@@ -82,11 +82,12 @@ impl<F: Family> Node for IpLonger<F> {
                 v.drop(i, Why::Longer);
                 continue;
             }
-            let asks = || {
+            // Of these all bytes of the frame count.
+            let stays = || {
                 let hop = front_hop::<F>(forwarding, v.guard(), iface, v.get(F::DST, i));
-                hops.step(hop).kind() == Kind::Protected
+                matches!(hops.step(hop).kind(), Kind::Protected | Kind::Discard)
             };
-            if side != Side::Front || !asks() {
+            if side != Side::Front || !stays() {
                 let total = packet_len(v.head(i));
                 cut(v, i, total);
             }

@@ -182,8 +182,8 @@ impl<F: Special> Node for IpSpecial<F> {
                         v.drop(i, Why::LinkLocal);
                         continue;
                     };
-                    // Of what asks, all bytes of the frame count: `shield` cuts it.
-                    if kind != Kind::Protected {
+                    // Of the others all bytes of the frame count: `shield` cuts what asks.
+                    if kind == Kind::Bypass {
                         cut(v, i, total); // no longer than the frame: checked
                     }
                     v.set(Answer, i, hop);

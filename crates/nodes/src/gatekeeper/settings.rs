@@ -117,7 +117,7 @@ pub struct Drops {
     pub reported: Counter,
     /// Given to the lookup without a verdict. Some may have no way, and be dropped there.
     pub bypassed: Counter,
-    /// Of their frames, as they came.
+    /// Of their frames, without what is behind the packets.
     pub bypassed_bytes: Counter,
     /// Of requests that the solicitor was shown.
     pub shadows: Shadows,

@@ -80,6 +80,6 @@ pub fn file_name(name: &str, path: &Path) -> String {
 /// The most bytes of a policy's name.
 const NAME: usize = 255;
 /// The most bytes of a file's name, which may have a path.
-const FILE_NAME: usize = NAME + 1 + 4096;
+const FILE_NAME: usize = NAME + 1 + 1024;
 /// The most files of a policy.
 pub const MOST: usize = 64;

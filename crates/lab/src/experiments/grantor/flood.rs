@@ -50,7 +50,7 @@ const NOTES: [&str; 2] = [
     "inner frames of 64 bytes, a mem port, 16,000 packets; each gets its priority as it comes in; \
      the policy is in the same thread, and declines",
     "highest_decided: of the requests that were decided, those of the priorities that there is time \
-     for, and of the next one",
+     for, for the last of them in part",
 ];
 
 const CARD: Card = Card {
@@ -170,8 +170,8 @@ impl Work for Bed {
         let decided: Vec<u64> =
             self.decided.now().iter().zip(decided).map(|(now, then)| now - then).collect();
         let all: u64 = decided.iter().sum();
-        // Those that there is time for, and one that there is for a part of.
-        let some = (PRIORITIES as u64 * all).div_ceil(ops.max(1)) as usize + 1;
+        // Those that there is time for, for the last of them in part.
+        let some = (PRIORITIES as u64 * all).div_ceil(ops.max(1)) as usize;
         let highest: u64 = decided.iter().rev().take(some).sum();
         let received = after.receive.packets - before.0.receive.packets;
         let right = after.law.holds() && received == ops && ops > 0;

@@ -24,7 +24,7 @@ function File:read(what)
   local text, at = self.text, self.at
   if not text then error("the file is closed", 2) end
   local all = what == "*a" or what == "a"
-  if not all and type(what) ~= "number" then
+  if not all and not (type(what) == "number" and what >= 0) then
     error(("a policy reads *l, *a or a number of bytes, not %s"):format(tostring(what)), 2)
   end
   if at > #text and not all then return nil end

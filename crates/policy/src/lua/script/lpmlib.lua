@@ -44,10 +44,14 @@ local function address(ip)
   if type(ip) == "string" then error("an address is not text: see str_to_prefix", 3) end
   return ip
 end
+local function no_nil(ip)
+  if ip == nil then error("nil is no address", 3) end
+  return address(ip)
+end
 
 -- The results of the native functions.
 local failed = {
-  [-2] = "no such prefix", [-12] = "no memory is left", [-22] = "the table, length or label is invalid",
+  [-2] = "no such prefix", [-12] = "no memory is left", [-22] = "the table, address, length or label is invalid",
   [-28] = "the table is full",
 }
 
@@ -92,6 +96,7 @@ local function family(number, mark, most, addr, bytes)
   -- 0 where the engine answers as the prefixes do.
   M[name .. "_debug_lookup"] = function(table, ip)
     local found, right = find(table, address(ip)), find_slowly(table, ip)
+    if found == -22 then error(("%s_debug_lookup: %s"):format(name, failed[found]), 2) end
     if found ~= right then
       local message = "%s_debug_lookup: %s: the table has %d, its prefixes %d"
       error(message:format(name, masked(ip, most), found, right), 2)
@@ -104,7 +109,7 @@ local function family(number, mark, most, addr, bytes)
     if ffi.istype(lpm_t, ip) then return groups(ip, address(depth), seen) end
     depth_of(depth, most)
     if type(seen) ~= "table" then error("the last argument is a table, which remembers prefixes", 2) end
-    local first, new = bytes(address(ip)), 0
+    local first, new = bytes(no_nil(ip)), 0
     for n = 3, math.ceil(depth / 8) - 1 do
       local key = ffi.string(first, n)
       if not seen[key] then seen[key], new = true, new + 1 end
@@ -115,7 +120,7 @@ local function family(number, mark, most, addr, bytes)
   M[name .. "_get_paras"] = function(table) return paras(table, 0), paras(table, 1) end
   M["ip" .. mark .. "_mask_addr"] = function(ip, depth)
     depth_of(depth, most)
-    return masked(address(ip), depth)
+    return masked(no_nil(ip), depth)
   end
 end
 local word = ffi.new "uint32_t[1]"

@@ -145,9 +145,9 @@ function M.decision_tcpsrv(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal
   local params = ffi.cast(tcpsrv_t, program(policy, TCPSRV, cap_expire_sec, 36))
   params.tx1_rate_kib_sec = tx_rate_kib_sec
   params.next_renewal_ms = next_renewal_ms
-  -- 24 bits: what is longer than these can say is the longest that they can.
+  -- 24 bits: what they cannot say is the nearest that they can.
   local longest = 2 ^ 24 - 1
-  params.step_and_counts = (renewal_step_ms < longest and renewal_step_ms or longest)
+  params.step_and_counts = math.max(0, renewal_step_ms < longest and renewal_step_ms or longest)
     + ports.listening_port_count * 2 ^ 24 + ports.remote_port_count * 2 ^ 28
   ffi.copy(params.ports, ports.ports, 24)
   return true

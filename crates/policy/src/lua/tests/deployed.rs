@@ -70,6 +70,10 @@ fn files_are_read_as_lua_reads_them() {
             "local f = io.open 'text' return f:close(), pcall(f.read, f)",
             "true\tfalse\tthe file is closed",
         ),
+        (
+            "local f = io.open 'text' return (pcall(f.read, f, -1)), (pcall(f.read, f, 0 / 0)), f:read()",
+            "false\tfalse\tone",
+        ),
     ] {
         assert_eq!(policy.exec(text).as_deref(), Ok(expected), "{text}");
     }

@@ -160,13 +160,19 @@ fn tables_answer_as_prefixes_do() {
             ("lpmlib.lpm_del(t, ip '10.1.2.3', 32), lpmlib.lpm_del(t, 0, 33)", "-2\t-22"),
             (
                 "pcall(lpmlib.lpm_add, t, 0, 33, 1)",
-                "false\tlpm_add: 0.0.0.0/33: the table, length or label is invalid",
+                "false\tlpm_add: 0.0.0.0/33: the table, address, length or label is invalid",
             ),
             (
                 "pcall(lpmlib.lpm_add, t, 0, 8, 4294967295)",
-                "false\tlpm_add: 0.0.0.0/8: the table, length or label is invalid",
+                "false\tlpm_add: 0.0.0.0/8: the table, address, length or label is invalid",
             ),
             ("lpmlib.lpm_lookup(nil, 0), lpmlib.lpm_get_paras(nil)", "-22\t-1\t-1"),
+            (
+                "pcall(lpmlib.lpm_debug_lookup, nil, 0)",
+                "false\tlpm_debug_lookup: the table, address, length or label is invalid",
+            ),
+            ("pcall(lpmlib.lpm6_add_tbl8s, nil, 32, {})", "false\tnil is no address"),
+            ("pcall(lpmlib.ip6_mask_addr, nil, 3)", "false\tnil is no address"),
             ("(pcall(lpmlib.lpm_lookup, t6, 0))", "false"),
             ("(pcall(lpmlib.lpm_lookup, 'table', 0))", "false"),
             (
