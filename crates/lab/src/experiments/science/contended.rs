@@ -5,8 +5,8 @@
 //! no memory. Beside a core at rest is no measure: a virtual machine gives a core more or
 //! less of its processor when the other one is busy, memory aside.
 //!
-//! A table with crowded long prefixes stands beside the usual one: what an engine is slower
-//! there beside a core at rest is the table's shape, what it keeps less is shared caches.
+//! A table with crowded long prefixes is measured next to the usual one. A lower rate there
+//! with the other core at rest is due to the table's shape; a smaller share kept, to shared caches.
 //!
 //! The antagonist is calibrated by two rows of each family: random reads of a 4 MiB array
 //! (`random lines`), whose loss says how much of the shared cache it takes, and what it
