@@ -43,10 +43,9 @@ sleep 2
 is_out ""
 assert_match "$(rutter doctor || true)" "loops +none" "doctor"
 
-# ----- a cable that has been in place for 2 s: a broadcast reaches b once
+# ----- a cable whose loop has been found: a broadcast reaches b once
 plug
-sleep 2
-is_out p3
+wait_for 3 is_out p3 # a probe a second, and the link is seen before
 count_at_b 3 02:00:00:00:00:aa
 frames a station eth0 02:00:00:00:00:aa
 counted
@@ -65,12 +64,12 @@ count_at_b 6 02:00:00:00:00:bb
 plug
 frames a station eth0 02:00:00:00:00:bb
 sleep 1
-is_out p3
 at=$(on b cat /sys/class/net/eth0/statistics/rx_packets)
 counted
 [ "$copies" -ge 1 ] || fail "the broadcast is lost"
 assert_at_most "$copies" 100 "copies of a broadcast that is on its way while the loop is cabled"
 assert_at_most $(($(on b cat /sys/class/net/eth0/statistics/rx_packets) - at)) 50 "frames in the five seconds behind the first"
+is_out p3
 assert_no_loss a 10.0.0.2 50
 
 # ----- a switch behind one port sends everything back: that port is switched off, and comes back
