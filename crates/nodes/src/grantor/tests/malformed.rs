@@ -1,6 +1,7 @@
 //! Packets that no Gatekeeper can have sent are dropped by name; no bytes do harm.
 
 use proptest::prelude::*;
+use tables::{IfaceId, Side};
 use wire::build::Frame;
 use wire::checksum;
 
@@ -156,6 +157,30 @@ fn outer_options_are_not_the_kernels() {
     rig.send(&[with("10.0.2.9", 89, &[1; 4]), with("10.20.0.9", 4, &[1; 4])]);
     assert!(!rig.kernel.is_empty());
     assert_eq!(rig.dropped("ip4_wrapped", "outer_options"), 2);
+}
+
+/// In a router with a shield, nodes before these take such packets. These do not rely on it.
+#[test]
+fn what_comes_in_at_the_front_is_the_kernels_whole() {
+    let mut rig = Rig::new(grant);
+    let inner = datagram(1, 30);
+    let outer = Frame::ipv4([10, 0, 2, 1].into(), [10, 0, 2, 9].into(), 4);
+    let options = crate::testbed::to_p0(outer.options(&[1; 4]).payload(&inner)).to_vec();
+    let frames = [0, 2, 41].map(|dscp| in_v4(dscp, &inner));
+    let frames6 = [0, 2, 41].map(|dscp| in_v6(dscp, 0, &datagram6(1, 30)));
+    let all = [&frames[..], &frames6[..], &[options]].concat();
+    assert!(rig.control.set_side(IfaceId(1), Side::Front));
+    rig.control.commit();
+    for (n, frame) in all.iter().enumerate() {
+        assert!(rig.send(std::slice::from_ref(frame)).is_empty(), "{n}");
+        let same = |_, got: &[u8]| assert!(got.ends_with(&frame[14..]), "{n}");
+        assert!(rig.kernel.pop(same).is_some(), "{n}");
+    }
+    assert!(rig.policy.lock().asked.is_empty());
+    assert!(rig.control.set_side(IfaceId(1), Side::Back));
+    rig.control.commit();
+    assert_eq!(rig.send(&all).len(), 6);
+    assert_eq!(rig.dropped("ip4_wrapped", "outer_options"), 1);
 }
 
 #[test]
