@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 bird birdc
 
-# The devices' queues hold four tenths of a second of the flood: on a busy machine the router may be
-# preempted for longer than the usual 512 frames last.
+# A device of DPDK's has a longer queue here than the usual 512 frames: four tenths of a second of the
+# flood. `packet` has 2,048 frames, a tenth.
 readonly QUEUE=8192
 
 two_hosts
@@ -15,21 +15,33 @@ assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 
 punted() { rutter show system -j | json 'x["accounting"]["punted"]'; }
+lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"] == "p0")'; }
 
-for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "10.0.1.2 10.0.2.99" "10.0.1.2 10.0.1.1"; do
-	before=$(punted) begin=$(date +%s%N)
-	# shellcheck disable=SC2086
-	frames a flood eth0 "$(mac_of r p0)" $flood --rate 20000 --seconds 3 >"$TMP/sent" &
-	flooding=$!
+floods() { # ARGUMENTS OF flood: status 1 where packets of others were lost
+	local before begin limit=1000 sent took_ms status=0
+	before=$(punted) begin=$(now_ms)
+	frames a flood eth0 "$(mac_of r p0)" "$@" --rate 20000 --seconds 3 >"$TMP/sent" &
 	sleep 0.5
-	assert_no_loss a 10.0.2.2 50
-	assert_no_loss a 2001:db8:2::2 50
-	wait $flooding
+	(assert_no_loss a 10.0.2.2 50 && assert_no_loss a 2001:db8:2::2 50) || status=1
+	wait $!
 	sent=$(cat "$TMP/sent")
 	[ "$sent" -gt 10000 ] || skip "this machine sends no flood: $sent packets in 3 s"
-	case $flood in *10.0.1.1) limit=10000 ;; *) limit=1000 ;; esac
-	took_ms=$((($(date +%s%N) - begin) / 1000000))
-	assert_at_most $((($(punted) - before) * 1000 / took_ms)) $((limit * 3 / 2 + 300)) "packets a second handed to the kernel ($flood)"
+	[ "$2" != 10.0.1.1 ] || limit=10000
+	took_ms=$(($(now_ms) - begin))
+	assert_at_most $((($(punted) - before) * 1000 / took_ms)) $((limit * 3 / 2 + 300)) "packets a second handed to the kernel ($*)"
+	return $status
+}
+
+# Where the router got no time to take what came, its device has counted some as missed: such a round
+# is done again.
+for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "10.0.1.2 10.0.2.99" "10.0.1.2 10.0.1.1"; do
+	for round in 1 2 3; do
+		missed=$(lost)
+		# shellcheck disable=SC2086 # several words
+		! floods $flood || continue 2
+		[ "$(lost)" -gt "$missed" ] || break
+	done
+	fail "packets lost under a flood ($flood), round $round; missed by the device: $(($(lost) - missed))"
 done
 assert_match "$(rutter show drops)" "punt|rate|limit" "what was over the rate among the drops"
 
@@ -41,7 +53,6 @@ for ((i = 0; i < 10 && sent < 2 * QUEUE; i++)); do
 	sent=$((sent + $(frames a flood eth0 "$mac" 10.0.1.2 10.0.2.2 --rate 20000 --seconds 1)))
 done
 kill -CONT "$router_pid"
-lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"] == "p0")'; }
 told_of() { [ "$(lost)" -ge $1 ]; }
 wait_for 10 told_of $((sent - QUEUE - 1000))
 assert_match "$(rutter show drops)" "p0.rx_missed" "what devices lost among the drops"

@@ -162,9 +162,9 @@ assert_eq "$(grep -c 'failed: .*hostile.lua:20: no' "$TMP/rutter.log")" 1 "lines
 
 # The eighth within a minute is too many.
 for i in 1 2 3; do asks 2001 >/dev/null; done
-wait_for 5 test "$(policy "x['policy']")" = good.lua
-found 'hostile.lua failed 8 times within a minute; good.lua, the policy before it, decides again' "$TMP/rutter.log" ||
-	fail "the log does not say that it was rolled back"
+decides() { [ "$(policy "x['policy']")" = "$1" ]; }
+wait_for 5 decides good.lua
+wait_for 5 found 'hostile.lua failed 8 times within a minute; good.lua, the policy before it, decides again' "$TMP/rutter.log"
 assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
 assert_eq "$(asks 2001)" granted "a flow to 2001 after it"
 
@@ -183,8 +183,11 @@ streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30 a
 echo "# a C function does not return: the stream has $(tail -n 1 "$TMP/stream.log")"
 assert_match "$(rutter grantor show)" 'hostile.lua: hostile.lua:21: it gave no verdict for 100 ms' "causes"
 found 'policy hostile.lua failed: hostile.lua:21: it gave no verdict for 100 ms' "$TMP/rutter.log" || fail "the log does not say it"
-assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
-	"failures, and processes that decide"
+three_failures() {
+	assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
+		"failures, and processes that decide"
+}
+wait_for 5 three_failures # the process that was killed has a successor
 pinged "policies failed"
 
 # The router is killed and takes its processes with it; the next one decides, also about flows that
