@@ -167,7 +167,7 @@ kernel_has
 router_bird
 wait_for 30 hears "${ALL[@]}"
 kill -TERM "$bird_pid"
-wait_gone "$bird_pid" 100
+wait_gone "$bird_pid" 100 || fail "BIRD does not end"
 wait_for 20 hears
 
 # FRR.
