@@ -81,7 +81,7 @@ def came(ancillary):
 class Stalls:
     """Notes when this machine, a virtual one, ran nobody: a process that only sleeps, and is woken late."""
 
-    USUAL_S = 0.02
+    USUAL_S = 0.1
 
     def __init__(self):
         self.result, answer = os.pipe()

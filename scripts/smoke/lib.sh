@@ -274,11 +274,11 @@ now_ms() {
 # It fails only where a try fails that began after the whole time: the seconds of the clock may be
 # over sooner, and a try may take long.
 wait_for() { # SECONDS COMMAND …: until it succeeds
-	local deadline last
+	local deadline is_last
 	deadline=$(($(now_ms) + $1 * 1000 * PATIENCE))
 	shift
-	while last=$(($(now_ms) >= deadline)); ! ("$@") >/dev/null 2>&1; do # an assertion may end its shell
-		[ $last = 0 ] || { ("$@") || true; fail "not so within the time: $*"; }
+	while is_last=$(($(now_ms) >= deadline)); ! ("$@") >/dev/null 2>&1; do # an assertion may end its shell
+		[ $is_last = 0 ] || { ("$@") || true; fail "not so within the time: $*"; }
 		sleep 0.2
 	done
 }

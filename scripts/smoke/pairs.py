@@ -23,7 +23,7 @@ import time
 from asks import Stalls
 
 IP_FREEBIND = 15
-LONG_S = 0.3  # of a shorter silence nobody asks how long it was
+LONG_S = 0.3  # of shorter silences only the longest matters
 # Answers on the way are waited for at the end until so many seconds bring none: to a socket that is gone they would
 # make the kernel send ICMP errors, IPv6's from another address of this host, which is another flow.
 QUIET_S = 0.3
@@ -64,7 +64,7 @@ class Flow:
     def __init__(self, address, to):
         self.socket, self.to = bound(address, 0), to
         self.asked, self.first, self.answered = None, None, None
-        self.silences = []  # from when to when
+        self.silences, self.longest = [], 0.0  # from when to when; seconds
 
     def ask(self):
         self.asked = self.asked or time.time()
@@ -92,8 +92,9 @@ class Flow:
 
     def quiet_until(self, now):
         since = self.answered or self.asked or now
-        if now - since > LONG_S or not self.silences:
+        if now - since > min(LONG_S, self.longest):
             self.silences.append((since, now))
+            self.longest = now - since
 
 
 def ask(arguments):
@@ -120,7 +121,7 @@ def ask(arguments):
         if not ready and all(flow.answered is not None for flow in flows):
             ready = True
             for flow in flows:
-                flow.silences.clear()
+                flow.silences, flow.longest = [], 0.0
             print("ready", file=sys.stderr, flush=True)
     for flow in flows:
         flow.quiet_until(time.time())
@@ -137,7 +138,7 @@ def ask(arguments):
             by[number].take()
             quiet = time.monotonic() + QUIET_S
     never = sum(flow.answered is None for flow in flows)
-    longest = max(ran(*silence) for flow in flows for silence in flow.silences)
+    longest = max((ran(*silence) for flow in flows for silence in flow.silences), default=0)
     first = max((ran(flow.asked, flow.first) for flow in flows if flow.first), default=0)
     print(len(flows), never, round(1000 * longest), round(1000 * first), flush=True)
 
