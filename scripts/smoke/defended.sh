@@ -284,12 +284,10 @@ clients() { # NS NETWORK GATEWAY: it has their addresses, and a way to what is p
 	on "$1" ip -6 route add default via "2001:db8:$2::$3"
 }
 
-# How long the workers of a Rutter have waited for cores that others use: what is promised within a
-# time cannot be asked of a machine that does not run it.
 declare -A starved_of
-starved_at() { # NS: in ms
+starved_at() { # NS: `starved_ms` there
 	case $(ps -o stat= -p "${daemon_of[$1]}" 2>/dev/null) in [TZ]* | "") echo 0 && return ;; esac
-	at "$1" show runtime -j | json "sum(w['starved_ns'] for w in x['workers']) // 10**6" 2>/dev/null || echo 0
+	RUTTER_SOCKET=$TMP/$1.sock starved_ms
 }
 
 starving() { # from now on

@@ -356,6 +356,12 @@ found() { # ARGUMENTS OF GREP
 	[ "$(grep -c "$@")" != 0 ]
 }
 
+# How long the router's workers have waited for cores that others use, in ms: what is promised within a
+# time cannot be asked of a machine that does not run it. (Each second it counts that second's.)
+starved_ms() {
+	rutter show runtime -j | json "sum(w['starved_ns'] for w in x['workers']) // 10**6" 2>/dev/null || echo 0
+}
+
 known() { # ADDRESS: the router has this neighbour's MAC
 	rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] for n in x)" | found True
 }

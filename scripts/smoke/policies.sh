@@ -123,7 +123,18 @@ done
 assert_eq "$(policy "x['policy']")" good.lua "what decides"
 assert_status 2 rutter grantor policy rollback
 
+in_time() { # JSON: its ms are less than promised; where workers got no core meanwhile, by as much more at most
+	local ms more
+	ms=$(json "int(x['ms'])" <<<"$1")
+	[ "$ms" -ge $((200 * PATIENCE)) ] || return 0
+	sleep 1 # the last second counts, too
+	more=$(($(starved_ms) - starved_before))
+	echo "# $ms ms, and workers waited $more ms for cores"
+	[ "$ms" -lt $((200 * PATIENCE + (more < 200 ? more : 200))) ]
+}
+
 streaming() {
+	starved_before=$(starved_ms)
 	rm -f "$TMP/stream.log"
 	background stream ip netns exec "${P}a" python3 "$SMOKE/asks.py" stream eth0 "$mac" 10.0.1.1 10.0.2.2
 	stream_pid=$last_pid
@@ -133,6 +144,7 @@ streamed() { # PYTHON EXPRESSION, WHAT
 	kill -TERM "$stream_pid"
 	wait "$stream_pid" || { cat "$TMP/stream.log"; fail "the stream while $2"; }
 	tail -n 1 "$TMP/stream.log" | json "$1" | found True || { cat "$TMP/stream.log"; fail "others while $2"; }
+	in_time "$(tail -n 1 "$TMP/stream.log")" || { cat "$TMP/stream.log"; fail "others are late while $2"; }
 }
 pinging a 10.0.2.2 0.02
 
@@ -142,16 +154,16 @@ for policy in other hostile good hostile; do rutter grantor policy load "$TMP/$p
 rutter grantor policy rollback
 assert_eq "$(policy "x['policy']")" good.lua "what decides after a rollback"
 rutter grantor policy load "$TMP/hostile.lua"
-streamed "x['granted'] == x['sum'] > 50 and x['ms'] < 200 * $PATIENCE" "policies were loaded"
+streamed "x['granted'] == x['sum'] > 50" "policies were loaded"
 
 # Each kind of failure: the packet gets the configured verdict, and other decisions continue.
 streaming
 for port in 2001 2002 2003 2004 2005; do
 	assert_eq "$(asks $port)" instead "a flow to $port"
-	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port $port: $(cat "$TMP/asks.out")"
+	in_time "$(cat "$TMP/asks.out")" || fail "port $port: $(cat "$TMP/asks.out")"
 	sleep 0.3
 done
-streamed "not x.get('none') and x['granted'] > 50 and x['ms'] < 200 * $PATIENCE" "policies failed"
+streamed "not x.get('none') and x['granted'] > 50" "policies failed"
 said=$(rutter grantor show)
 for cause in 'hostile.lua: .*stopped.*hostile.lua:16' 'hostile.lua:17' 'hostile.lua:18: .*SIGSEGV' 'hostile.lua:20: no'; do
 	assert_match "$said" "$cause" "causes"
@@ -175,10 +187,10 @@ rutter grantor policy load "$TMP/hostile.lua"
 streaming
 for i in 1 2 3; do
 	assert_eq "$(asks 2006)" instead "a flow to 2006"
-	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port 2006: $(cat "$TMP/asks.out")"
+	in_time "$(cat "$TMP/asks.out")" || fail "port 2006: $(cat "$TMP/asks.out")"
 	sleep 0.3
 done
-streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30 and x['ms'] < 200 * $PATIENCE" \
+streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30" \
 	"a C function did not return"
 echo "# a C function does not return: the stream has $(tail -n 1 "$TMP/stream.log")"
 assert_match "$(rutter grantor show)" 'hostile.lua: hostile.lua:21: it gave no verdict for 100 ms' "causes"
