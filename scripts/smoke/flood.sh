@@ -96,6 +96,24 @@ sessions() { # NAME …
 	on r birdc -s "$TMP/r.ctl" show protocols | grep -E "^($(IFS='|'; echo "$*")) .*Established" |
 		awk '{ split($5, t, ":"); print $1, t[1] * 3600 + t[2] * 60 + t[3] }'
 }
+# A machine that has not run the router for two seconds at once, by its log and by the scheduler's count,
+# cannot be asked for sessions that are lost after four and six.
+was_run() {
+	local silent waited
+	waited=$(($(starved_ms) - starved_before))
+	silent=$(python3 - "$TMP/rutter.log" <<-'END'
+		import datetime, re, sys
+		longest = since = 0
+		for line in open(sys.argv[1], errors="replace"):
+		    if found := re.match(r"(\S+)Z .*worker-0 (does not report|reports again)", line):
+		        now = datetime.datetime.fromisoformat(found[1]).timestamp()
+		        longest, since = (longest, now) if found[2] == "does not report" else (max(longest, now - since), now)
+		print(int(1000 * longest))
+	END
+	)
+	[ "$silent" -lt 2000 ] || [ "$waited" -lt "$silent" ] ||
+		skip "this machine sends no flood: it did not run the router for $silent ms at once"
+}
 # A session is the same if it came up at the same time. BIRD computes that time anew at each
 # question, so it varies by a millisecond.
 assert_held() { # SESSIONS_BEFORE WHAT NAME …
@@ -103,10 +121,13 @@ assert_held() { # SESSIONS_BEFORE WHAT NAME …
 	now=$(sessions "${@:3}")
 	paste -d ' ' <(echo "$before") <(echo "$now") |
 		awk 'NF != 4 || $1 != $3 || $2 - $4 > 0.5 || $4 - $2 > 0.5 { bad = 1 } END { exit bad }' ||
-		fail "$what: $now, expected $before"
+		{ was_run; fail "$what: $now, expected $before"; }
 }
 lost_adjacencies() { # ADDRESS REGEX
 	grep -cE "Neighbor .*$1 .*from Full" "$TMP/r-bird.log" || true
+}
+assert_no_lost() { # ADDRESS REGEX, WHAT
+	[ "$(lost_adjacencies "$1")" = 0 ] || { was_run; fail "OSPF adjacencies lost$2: $(lost_adjacencies "$1")"; }
 }
 routes_of_kernel() { on r ip -6 route show && on r ip -6 address show scope global | grep inet6; }
 drops() { # REASON: of all nodes
@@ -137,6 +158,7 @@ storm() { # KIND FAMILY SECONDS REASON OF ITS DROPS [ARGUMENTS]
 	[ "$(drops "$4")" -gt $((dropped + 1000)) ] || fail "few drops as $4 ($*)"
 }
 
+starved_before=$(starved_ms)
 before_all=$(sessions to_a to_b) kernel_before=$(routes_of_kernel)
 on b ip address add 2001:db8:2::77/64 dev eth0 nodad
 storm arp 4 3 new_neighbours
@@ -150,7 +172,7 @@ storm exhaust 6 5 no_neighbour
 storm martians 4 3 bad_source
 storm martians 6 3 bad_source
 assert_held "$before_all" "BGP sessions, also that over the flooded port" to_a to_b
-assert_eq "$(lost_adjacencies '10\.0\.[123]\.[0-9]+')" 0 "OSPF adjacencies lost"
+assert_no_lost '10\.0\.[123]\.[0-9]+' ""
 # However small the kernel's neighbour tables are: a full table would drop the hosts' entries first.
 assert_eq "$(rutter show capacity -j | json "sum(c['refused'] for c in x if c['what'].startswith('kernel neighbours'))")" 0 \
 	"neighbours that the kernel had no room for"
@@ -159,5 +181,5 @@ assert_eq "$(routes_of_kernel)" "$kernel_before" "the kernel's IPv6 routes and a
 # In the neighbour's own name: the present session stays, and so do the other ports' neighbours.
 storm syn 4 7 control --peer 10.0.1.2
 assert_held "$before_all" "BGP sessions, under a neighbour's forged address" to_a to_b
-assert_eq "$(lost_adjacencies '10\.0\.2\.2')" 0 "OSPF adjacencies lost over the other port"
+assert_no_lost '10\.0\.2\.2' " over the other port"
 wait_for 40 all_up

@@ -52,7 +52,7 @@ config() { # POLICY [BATCH-MS]
 		policy = "$1"
 		processes = 2
 		memory_mib = 64
-		load_ms = 500
+		load_ms = ${LOAD_MS:-2000}
 		batch_ms = ${2:-10}
 		failures = 8
 		on_limit = "decline 7"
@@ -62,7 +62,7 @@ config() { # POLICY [BATCH-MS]
 # With a policy that does not load nothing starts, and its line is reported; nor with one that does
 # not exist.
 for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is not a regular file'; do
-	config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
+	LOAD_MS=500 config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
 	assert_status 2 on r env RUTTER_SOCKET="$TMP/bad.sock" "$RUTTER" run --config "$TMP/bad.toml"
 	assert_match "$(cat "$TMP/status.out")" "grantor.policy: .*${policy#*:}" "what is said of ${policy%%:*}"
 done
