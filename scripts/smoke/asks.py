@@ -16,7 +16,8 @@
 
 IF is the interface, MAC the Grantor's, GRANTOR its address, TO the inner destination. Requests come from all of the
 interface's addresses in turn. A line is JSON: what (granted, declined: the policy's; instead: without a program, what
-stands for a verdict; none), ms, the longest that one took, and the number of decisions by what they are.
+stands for a verdict; none), ms, the longest that one took, stalled, for how many ms meanwhile this machine ran nobody,
+which ms does not count, and the number of decisions by what they are.
 """
 
 import argparse
@@ -77,6 +78,37 @@ def came(ancillary):
     return seconds + ns / 10**9
 
 
+class Stalls:
+    """Notes when this machine, a virtual one, ran nobody: a process that only sleeps, and is woken late."""
+
+    USUAL_S = 0.1
+
+    def __init__(self):
+        self.result, answer = os.pipe()
+        parent, over = os.getpid(), []
+        self.child = os.fork()
+        if self.child:
+            os.close(answer)
+            return
+        signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+        found, last = [], time.time()
+        while not over and os.getppid() == parent:
+            time.sleep(0.002)
+            now = time.time()
+            if now - last > self.USUAL_S:
+                found.append((last, now))
+            last = now
+        os.write(answer, json.dumps(found[:1000]).encode())
+        os._exit(0)
+
+    def end(self):
+        os.kill(self.child, signal.SIGTERM)
+        with os.fdopen(self.result) as result:
+            found = json.loads(result.read() or "[]")  # nothing where it was ended at once
+        os.waitpid(self.child, 0)
+        return found
+
+
 class Asks:
     def __init__(self, arguments):
         self.to = ipaddress.ip_address(arguments.to).packed
@@ -90,14 +122,15 @@ class Asks:
         self.own = [ipaddress.ip_address(one["local"]).packed for one in listed[0]["addr_info"]]
         self.open = {}  # flow: since when
         self.next = int.from_bytes(os.urandom(3)) | 0x0B000000
-        self.what, self.longest = collections.Counter(), 0.0
+        self.what, self.waits, self.stalls = collections.Counter(), [], Stalls()
 
     def ask(self, port, source=None, priority=NEWCOMER, payload=b""):
         self.next += 1
         source = source or struct.pack("!I", self.next)
         outer = self.own[self.next % len(self.own)]
+        packet = self.link + wrapped(outer, self.grantor, source, self.to, port, priority, payload)
         self.open[(source, self.to)] = time.time()
-        self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority, payload))
+        self.raw.send(packet)
 
     def hear(self, most):
         """Until nothing is open, or so many seconds."""
@@ -112,7 +145,7 @@ class Asks:
         for flow, what in said:
             since = self.open.pop(flow, None)
             if since is not None:
-                self.longest = max(self.longest, at - since)
+                self.waits.append((since, at))
                 self.what[what] += 1
 
     def give_up(self, older):
@@ -122,7 +155,12 @@ class Asks:
 
     def line(self):
         what = self.what.most_common(1)[0][0] if self.what else "none"
-        return json.dumps({"what": what, "ms": round(self.longest * 1000, 1), "sum": self.what.total(), **self.what})
+        stalls = self.stalls.end()
+        longest = max((at - since - sum(max(0, min(at, end) - max(since, begin)) for begin, end in stalls)
+                       for since, at in self.waits), default=0)
+        stalled = sum(end - begin for begin, end in stalls)
+        return json.dumps({"what": what, "ms": round(longest * 1000, 1), "stalled": round(stalled * 1000, 1),
+                           "sum": self.what.total(), **self.what})
 
 
 def once(arguments):
@@ -159,6 +197,7 @@ def stream(arguments):
 
 def granted(arguments):
     asks, over, sent = Asks(arguments), [], 0
+    asks.stalls.end()
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
     source = struct.pack("!I", asks.next)
     print("ready", flush=True)

@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 bird birdc
 
-# The devices' queues hold four tenths of a second of the flood: on a busy machine the router may be
-# preempted for longer than the usual 512 frames last.
+# A device of DPDK's has a longer queue here than the usual 512 frames: four tenths of a second of the
+# flood. `packet` has 2,048 frames, a tenth.
 readonly QUEUE=8192
 
 two_hosts
@@ -15,21 +15,33 @@ assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 
 punted() { rutter show system -j | json 'x["accounting"]["punted"]'; }
+lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"] == "p0")'; }
 
-for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "10.0.1.2 10.0.2.99" "10.0.1.2 10.0.1.1"; do
-	before=$(punted) begin=$(date +%s%N)
-	# shellcheck disable=SC2086
-	frames a flood eth0 "$(mac_of r p0)" $flood --rate 20000 --seconds 3 >"$TMP/sent" &
-	flooding=$!
+floods() { # ARGUMENTS OF flood: status 1 where packets of others were lost
+	local before begin limit=1000 sent took_ms status=0
+	before=$(punted) begin=$(now_ms)
+	frames a flood eth0 "$(mac_of r p0)" "$@" --rate 20000 --seconds 3 >"$TMP/sent" &
 	sleep 0.5
-	assert_no_loss a 10.0.2.2 50
-	assert_no_loss a 2001:db8:2::2 50
-	wait $flooding
+	(assert_no_loss a 10.0.2.2 50 && assert_no_loss a 2001:db8:2::2 50) || status=1
+	wait $!
 	sent=$(cat "$TMP/sent")
 	[ "$sent" -gt 10000 ] || skip "this machine sends no flood: $sent packets in 3 s"
-	case $flood in *10.0.1.1) limit=10000 ;; *) limit=1000 ;; esac
-	took_ms=$((($(date +%s%N) - begin) / 1000000))
-	assert_at_most $((($(punted) - before) * 1000 / took_ms)) $((limit * 3 / 2 + 300)) "packets a second handed to the kernel ($flood)"
+	[ "$2" != 10.0.1.1 ] || limit=10000
+	took_ms=$(($(now_ms) - begin))
+	assert_at_most $((($(punted) - before) * 1000 / took_ms)) $((limit * 3 / 2 + 300)) "packets a second handed to the kernel ($*)"
+	return $status
+}
+
+# Where the router got no time to take what came, its device has counted some as missed: such a round
+# is done again.
+for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "10.0.1.2 10.0.2.99" "10.0.1.2 10.0.1.1"; do
+	for round in 1 2 3; do
+		missed=$(lost)
+		# shellcheck disable=SC2086 # several words
+		! floods $flood || continue 2
+		[ "$(lost)" -gt "$missed" ] || break
+	done
+	fail "packets lost under a flood ($flood), round $round; missed by the device: $(($(lost) - missed))"
 done
 assert_match "$(rutter show drops)" "punt|rate|limit" "what was over the rate among the drops"
 
@@ -41,7 +53,6 @@ for ((i = 0; i < 10 && sent < 2 * QUEUE; i++)); do
 	sent=$((sent + $(frames a flood eth0 "$mac" 10.0.1.2 10.0.2.2 --rate 20000 --seconds 1)))
 done
 kill -CONT "$router_pid"
-lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"] == "p0")'; }
 told_of() { [ "$(lost)" -ge $1 ]; }
 wait_for 10 told_of $((sent - QUEUE - 1000))
 assert_match "$(rutter show drops)" "p0.rx_missed" "what devices lost among the drops"
@@ -85,6 +96,24 @@ sessions() { # NAME …
 	on r birdc -s "$TMP/r.ctl" show protocols | grep -E "^($(IFS='|'; echo "$*")) .*Established" |
 		awk '{ split($5, t, ":"); print $1, t[1] * 3600 + t[2] * 60 + t[3] }'
 }
+# A machine that has not run the router for two seconds at once, by its log and by the scheduler's count,
+# cannot be asked for sessions that are lost after four and six.
+was_run() {
+	local silent waited
+	waited=$(($(starved_ms) - starved_before))
+	silent=$(python3 - "$TMP/rutter.log" <<-'END'
+		import datetime, re, sys
+		longest = since = 0
+		for line in open(sys.argv[1], errors="replace"):
+		    if found := re.match(r"(\S+)Z .*worker-0 (does not report|reports again)", line):
+		        now = datetime.datetime.fromisoformat(found[1]).timestamp()
+		        longest, since = (longest, now) if found[2] == "does not report" else (max(longest, now - since), now)
+		print(int(1000 * longest))
+	END
+	)
+	[ "$silent" -lt 2000 ] || [ "$waited" -lt "$silent" ] ||
+		skip "this machine sends no flood: it did not run the router for $silent ms at once"
+}
 # A session is the same if it came up at the same time. BIRD computes that time anew at each
 # question, so it varies by a millisecond.
 assert_held() { # SESSIONS_BEFORE WHAT NAME …
@@ -92,10 +121,13 @@ assert_held() { # SESSIONS_BEFORE WHAT NAME …
 	now=$(sessions "${@:3}")
 	paste -d ' ' <(echo "$before") <(echo "$now") |
 		awk 'NF != 4 || $1 != $3 || $2 - $4 > 0.5 || $4 - $2 > 0.5 { bad = 1 } END { exit bad }' ||
-		fail "$what: $now, expected $before"
+		{ was_run; fail "$what: $now, expected $before"; }
 }
 lost_adjacencies() { # ADDRESS REGEX
 	grep -cE "Neighbor .*$1 .*from Full" "$TMP/r-bird.log" || true
+}
+assert_no_lost() { # ADDRESS REGEX, WHAT
+	[ "$(lost_adjacencies "$1")" = 0 ] || { was_run; fail "OSPF adjacencies lost$2: $(lost_adjacencies "$1")"; }
 }
 routes_of_kernel() { on r ip -6 route show && on r ip -6 address show scope global | grep inet6; }
 drops() { # REASON: of all nodes
@@ -126,6 +158,7 @@ storm() { # KIND FAMILY SECONDS REASON OF ITS DROPS [ARGUMENTS]
 	[ "$(drops "$4")" -gt $((dropped + 1000)) ] || fail "few drops as $4 ($*)"
 }
 
+starved_before=$(starved_ms)
 before_all=$(sessions to_a to_b) kernel_before=$(routes_of_kernel)
 on b ip address add 2001:db8:2::77/64 dev eth0 nodad
 storm arp 4 3 new_neighbours
@@ -139,7 +172,7 @@ storm exhaust 6 5 no_neighbour
 storm martians 4 3 bad_source
 storm martians 6 3 bad_source
 assert_held "$before_all" "BGP sessions, also that over the flooded port" to_a to_b
-assert_eq "$(lost_adjacencies '10\.0\.[123]\.[0-9]+')" 0 "OSPF adjacencies lost"
+assert_no_lost '10\.0\.[123]\.[0-9]+' ""
 # However small the kernel's neighbour tables are: a full table would drop the hosts' entries first.
 assert_eq "$(rutter show capacity -j | json "sum(c['refused'] for c in x if c['what'].startswith('kernel neighbours'))")" 0 \
 	"neighbours that the kernel had no room for"
@@ -148,5 +181,5 @@ assert_eq "$(routes_of_kernel)" "$kernel_before" "the kernel's IPv6 routes and a
 # In the neighbour's own name: the present session stays, and so do the other ports' neighbours.
 storm syn 4 7 control --peer 10.0.1.2
 assert_held "$before_all" "BGP sessions, under a neighbour's forged address" to_a to_b
-assert_eq "$(lost_adjacencies '10\.0\.2\.2')" 0 "OSPF adjacencies lost over the other port"
+assert_no_lost '10\.0\.2\.2' " over the other port"
 wait_for 40 all_up

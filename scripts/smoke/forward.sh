@@ -8,10 +8,13 @@ assert_no_ping a 2001:db8:2::2
 
 two_ports | router_start
 before=$(kernel_forwarded r)
+assert_ping a 10.0.2.2 -c 1
+for host in 10.0.1.2 10.0.2.2; do wait_for 5 known $host; done
+assert_ping a 2001:db8:2::2 -c 1
+for host in 2001:db8:1::2 2001:db8:2::2; do wait_for 5 known $host; done
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 assert_ping b 10.0.1.2
-for host in 10.0.1.2 10.0.2.2 2001:db8:1::2 2001:db8:2::2; do wait_for 5 known $host; done
 assert_ping a 10.0.1.1
 assert_ping a 2001:db8:1::1
 assert_ping a 10.0.2.1

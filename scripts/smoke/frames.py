@@ -26,6 +26,7 @@
 
 import argparse
 import ctypes
+import errno
 import fcntl
 import ipaddress
 import os
@@ -52,7 +53,12 @@ def packet_socket(interface):
 
 def receive(raw):
     """A frame that came in, with the tag that the kernel took off put back."""
-    frame, ancillary, _, address = raw.recvmsg(65536, 64)
+    try:
+        frame, ancillary, _, address = raw.recvmsg(65536, 64)
+    except OSError as error:
+        if error.errno == errno.ENETDOWN:  # said once, when the link goes down
+            return None
+        raise
     if address[2] == socket.PACKET_OUTGOING:
         return None
     for level, kind, data in ancillary:
@@ -89,7 +95,10 @@ def tag(arguments):
             else:
                 frame = receive(raw)
                 if frame and is_ours(frame, tags):
-                    os.write(tap, frame[:12] + frame[12 + len(tags):])
+                    try:
+                        os.write(tap, frame[:12] + frame[12 + len(tags):])
+                    except OSError:
+                        pass  # the tap is not up as yet
 
 
 def is_ours(frame, tags):

@@ -17,9 +17,16 @@ grantor_start \
 	10.0.1.69/32=drop 2001:db8:1::69/128=drop \
 	10.9.0.0/16=grant:100:600:60000:60000
 
-# A client asks once, and is served.
-assert_ping c 203.0.113.5
-assert_ping c 2001:db8:71::5
+# A client asks once, and is served. (Once, if its next packet comes after the decision.)
+first_asks() { # STATE FLOW [ARGUMENTS OF ping]: its first packet, until it is decided
+	on c ping -n -q -c 1 -W 1 "${@:3}" "${2#*>}" >/dev/null 2>&1 || true
+	wait_for 5 flows_are 1 "$1" from "${2%>*}" to "${2#*>}"
+}
+for flow in 10.0.1.2'>'203.0.113.5 2001:db8:1::2'>'2001:db8:71::5; do
+	first_asks granted "$flow"
+	wait_for 5 known "${flow%>*}"
+	assert_ping c "${flow#*>}"
+done
 forwarded=$(kernel_forwarded r) # the first answers, while it looked for the client
 for flow in 10.0.1.2'>'203.0.113.5 2001:db8:1::2'>'2001:db8:71::5; do
 	assert_eq "$(grep -c "dscp=41 .*inner=$flow .*said=grant" "$TMP/heard")" 1 "requests of $flow"
@@ -38,6 +45,8 @@ page() {
 assert_eq "$(page)" 120000 "the page's bytes"
 
 # Another client is declined: its first packet asks, no other packet leaves.
+first_asks declined 10.0.1.66'>'203.0.113.5 -I 10.0.1.66
+first_asks declined 2001:db8:1::66'>'2001:db8:71::5 -I 2001:db8:1::66
 assert_no_ping c 203.0.113.5 -I 10.0.1.66
 assert_no_ping c 2001:db8:71::5 -I 2001:db8:1::66
 for source in 10.0.1.66 2001:db8:1::66; do
@@ -65,16 +74,22 @@ as_it_should_be 10.0.1.2 203.0.113.5 3 2 64 106
 assert_match "$(last_heard "inner=10.0.1.2>203.0.113.5 ")" " dscp=1 " "its DSCP"
 
 # The first seven packets of a new flow have a newcomer's priority; the eighth has that of an
-# impatient sender.
-client_sends 10.0.1.69 203.0.113.70 --count 8 --rate 100 >/dev/null
-wait_for 5 heard_so_many 8 "inner=10.0.1.69>203.0.113.70 "
-grep "inner=10.0.1.69>203.0.113.70 " "$TMP/heard" | grep -o " dscp=[0-9]*" >"$TMP/priorities"
-assert_eq "$(grep -c "=41$" "$TMP/priorities")" 7 "packets with priority 41"
-assert_match "$(tail -n 1 "$TMP/priorities")" "=3[5-9]$" "the eighth's priority"
+# impatient sender. It is that of 4 to 137 ms: where a busy machine had it come sooner or later than
+# 10 ms after the seventh, another flow is asked for.
+impatient() { # LAST BYTE OF DESTINATION
+	local to=203.0.113.$1
+	client_sends 10.0.1.69 $to --count 8 --rate 100 >/dev/null
+	wait_for 5 heard_so_many 8 "inner=10.0.1.69>$to "
+	grep "inner=10.0.1.69>$to " "$TMP/heard" | grep -o " dscp=[0-9]*" >"$TMP/priorities"
+	assert_eq "$(head -n 7 "$TMP/priorities" | grep -c "=41$")" 7 "packets with priority 41"
+	tail -n 1 "$TMP/priorities" | found "=3[5-9]$"
+}
+impatient 70 || impatient 71 || impatient 72 || fail "the eighth's priority: $(tail -n 1 "$TMP/priorities")"
 
 # 2 KiB a second: four frames of 442 bytes pass. (The first packet asked; the second opens the budget.)
 BUDGETS=("10.0.1.67 203.0.113.5" "2001:db8:1::67 2001:db8:71::5")
 for flow in "${BUDGETS[@]}"; do client_sends $flow --size 442 >/dev/null; done
+for flow in "${BUDGETS[@]}"; do wait_for 5 flows_are 1 granted from "${flow% *}"; done
 for round in 1 2; do
 	sleep 1.2
 	for flow in "${BUDGETS[@]}"; do client_sends $flow --size 442 --count 20 >/dev/null; done
@@ -86,13 +101,16 @@ for round in 1 2; do
 done
 
 # Packets of a grant ask for its renewal before it ends, and pass in any case.
+begin=$(now_ms)
 client_sends 10.0.1.68 203.0.113.5 >/dev/null
-wait_for 5 heard_so_many 1 "dscp=41 .*inner=10.0.1.68>.*said=grant"
+wait_for 5 flows_are 1 granted from 10.0.1.68
+assert_eq "$(heard "dscp=41 .*inner=10.0.1.68>.*said=grant")" 1 "requests for a flow's first packet"
 client_sends 10.0.1.68 203.0.113.5 --count 50 --rate 20 >/dev/null
+ms=$(($(now_ms) - begin))
 wait_for 5 heard_so_many 51 "inner=10.0.1.68>"
 renewals=$(heard "dscp=2 .*inner=10.0.1.68>.*said=grant")
 [ "$renewals" -ge 2 ] || fail "$renewals renewals in 2.5 s, one each 0.5 s expected"
-assert_at_most "$renewals" 5 "renewals in 2.5 s"
+assert_at_most "$renewals" $((ms / 500)) "renewals in $ms ms"
 assert_eq "$(heard "dscp=1 .*inner=10.0.1.68>")" $((50 - renewals)) "granted packets of 50"
 
 # Each worker has flows, and each flow has its decision.

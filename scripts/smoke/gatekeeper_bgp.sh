@@ -105,7 +105,7 @@ kernel_has() { # what is protected is a blackhole of Rutter's
 	assert_eq "$shown $(on r ip -6 route show proto 199 | grep -c blackhole)" "2 1" \
 		"blackhole routes of protocol 199"
 }
-kernel_has
+wait_for 5 kernel_has # routes follow what is reachable
 
 announced() { # BY-WHAT
 	wait_for 30 hears "${ALL[@]}"
@@ -131,13 +131,15 @@ learnt() {
 wait_for 20 learnt
 wait_for 10 grantors_found
 # A Grantor that both sides announce at equal cost, alone and by the default route: by the back.
+by_the_back() { # GRANTOR
+	rutter gatekeeper show -j | json "[g['by'] for g in x['grantors'] if g['address'] == '$1']" | found "\[\['p1'\]\]"
+}
 merged() { on r ip route show "$1" | grep -c "nexthop via 10.0.[12].2 " | found 2; }
 for grantor in 100.64.9.9 100.64.200.9; do
 	rutter gatekeeper protect add 198.18.0.0/24 via $grantor
 	wait_for 20 merged "$([ $grantor = 100.64.9.9 ] && echo 100.64.9.0/24 || echo default)"
 	wait_for 10 grantors_found
-	rutter gatekeeper show -j | json "[g['by'] for g in x['grantors'] if g['address'] == '$grantor']" |
-		found "\[\['p1'\]\]" || fail "the way to $grantor"
+	wait_for 10 by_the_back $grantor
 	rutter gatekeeper protect del 198.18.0.0/24
 done
 grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000
@@ -165,7 +167,7 @@ kernel_has
 router_bird
 wait_for 30 hears "${ALL[@]}"
 kill -TERM "$bird_pid"
-wait_gone "$bird_pid" 100
+wait_gone "$bird_pid" 100 || fail "BIRD does not end"
 wait_for 20 hears
 
 # FRR.

@@ -26,6 +26,7 @@ grantor_start 10.0.1.2/32=grant:4000:600:60000:60000 10.0.1.66/32=decline:600 10
 watch g
 bare_are() { [ "$(came bare)" = "$1" ]; }
 assert_ping c 203.0.113.5
+wait_for 5 known 10.0.1.2
 forwarded=$(kernel_forwarded r)
 
 # A client's packets while other protections come, change and go.
@@ -92,10 +93,10 @@ assert_status 1 rutter gatekeeper protect del 203.0.113.0/25
 client_sends 10.0.1.66 203.0.113.5 >/dev/null
 wait_for 5 flows_are 1 declined from 10.0.1.66
 client_sends 10.0.1.66 203.0.113.5 --count 10 >/dev/null
-sleep 0.5
-assert_eq "$(came bare)" 0 "declined packets that passed"
 declines="next(c['count'] for p in x if p['protect']['prefix'] == '203.0.113.0/24' for c in p['drops'] if c['what'] == 'shield.declined')"
-assert_eq "$(rutter gatekeeper protect -j | json "$declines >= 10")" True "drops by protection and reason"
+ten_declined() { rutter gatekeeper protect -j | json "$declines >= 10" | found True; } # by protection and reason
+wait_for 5 ten_declined
+assert_eq "$(came bare)" 0 "declined packets that passed"
 rutter gatekeeper show | found '^203\.0\.113\.0/24  *shield\.declined  *[0-9]' || fail "drops by protection are not shown"
 rutter gatekeeper shadow 203.0.113.0/24 on
 rutter gatekeeper shadow | found 203.0.113.0/24
@@ -110,7 +111,8 @@ client_sends 10.0.1.66 203.0.113.5 --count 20 --rate 200 >/dev/null
 wait_for 5 bare_are 20
 client_sends 10.0.1.2 203.0.113.5 --count 20 --rate 200 >/dev/null
 wait_for 5 bare_are 40
-[ "$(verdict shadow_verdicts requests)" -gt 0 ] || fail "nothing is counted in shadow"
+shadow_counts() { [ "$(verdict shadow_verdicts requests)" -gt 0 ]; }
+wait_for 5 shadow_counts
 assert_eq "$(verdict verdicts requests) $(verdict verdicts declined)" "$asked $declined" "real verdicts in shadow"
 rutter gatekeeper show | found "would be " || fail "what the shadow would do is not shown"
 rutter gatekeeper show -j | json "sum(c['count'] for c in x['shadow_requests']) > 0" | found True

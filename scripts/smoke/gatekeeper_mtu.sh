@@ -37,6 +37,7 @@ too_long() { # by the router's word, not by what the client's kernel remembers o
 assert_eq "$(errors)" 0 "errors before any packet was sent"
 
 # Requests that are a byte too long: 20 bytes of an outer header, 40 of IPv6.
+begin=$(now_ms)
 too_long
 sent=$(errors)
 [ "$sent" -ge 2 ] || fail "two errors were sent, and $sent are counted"
@@ -60,7 +61,7 @@ assert_ping c 203.0.113.5 -M do -s 1452
 assert_ping c 2001:db8:71::5 -M do -s 1412
 heard_so_many 1 "dscp=1 .* len=1500 inner=10.0.1.2>" || fail "no packet fills the way to the Grantor"
 heard_so_many 1 "dscp=1 .* len=1500 inner=2001:db8:1::2>" || fail "no packet of IPv6 fills the way to the Grantor"
-assert_eq "$(advised | wc -l)" 1 "lines that advise, in a minute"
+assert_at_most "$(advised | wc -l)" $((1 + ($(now_ms) - begin) / 60000)) "lines that advise, one a minute"
 
 # A request that fits the back, and not the router behind it.
 assert_eq "$(errors too_long_beyond)" 0 "errors of routers before any was sent"

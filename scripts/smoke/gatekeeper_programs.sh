@@ -83,21 +83,25 @@ rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
 assert_ping c 203.0.113.5
 
 # It is replaced while traffic flows: no packet is lost, and no flow asks again.
-client_sends 10.0.1.2 203.0.113.5 >/dev/null
+inner=$(client_sends 10.0.1.2 203.0.113.5)
+wait_for 5 heard_so_many 1 "dscp=1 .*inner=10.0.1.2>203.0.113.5 bytes=$inner " # and all before it
 granted() { heard "dscp=1 .*inner=10.0.1.2>203.0.113.5 "; }
 before=$(granted)
 asked=$(heard "dscp=41 ")
-background sender ip netns exec "${P}c" python3 "$SMOKE/odd.py" send eth0 "$(mac_of r p0)" 10.0.1.2 203.0.113.5 \
-	--count 2000 --rate 400
-sender=$last_pid
-swaps=0
-while kill -0 "$sender" 2>/dev/null; do
-	rutter gatekeeper program load 9 "$TMP/granted.bpf" --name "mine $((swaps += 1))" >/dev/null
+swaps=0 sent=0
+while [ $swaps -lt 20 ]; do # once, or on a busy machine a few times
+	[ $sent -lt 10000 ] || fail "$swaps swaps in 25 s"
+	background sender ip netns exec "${P}c" python3 "$SMOKE/odd.py" send eth0 "$(mac_of r p0)" 10.0.1.2 203.0.113.5 \
+		--count 2000 --rate 400
+	sender=$last_pid
+	sent=$((sent + 2000))
+	while kill -0 "$sender" 2>/dev/null; do
+		rutter gatekeeper program load 9 "$TMP/granted.bpf" --name "mine $((swaps += 1))" >/dev/null
+	done
 done
-all_came() { [ "$(granted)" = $((before + 2000)) ]; }
-wait_for 10 all_came || fail "$(granted) of $((before + 2000)) packets passed"
+all_came() { assert_eq "$(granted)" $((before + sent)) "packets before and now"; }
+wait_for 10 all_came
 assert_eq "$(heard "dscp=41 ")" "$asked" "packets that asked meanwhile"
-[ "$swaps" -ge 20 ] || fail "$swaps swaps in five seconds"
 echo "$swaps swaps under 400 packets a second"
 
 # Flows are forgotten by the program's number; without the program they ask.

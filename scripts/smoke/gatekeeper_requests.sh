@@ -17,9 +17,6 @@ assert_ping c 203.0.113.5
 asked() { heard "dscp=([3-9]|[1-6][0-9]) .*inner=10.0.1.2>203.0.113.5 "; }
 asked_before=$(asked)
 
-now_ms() {
-	echo $(($(date +%s%N) / 1000000))
-}
 bytes_sent() { # so far, as the channel counts them: a frame's, and 24 more
 	sed -n 's/.* len=\([0-9]*\) .*/\1/p' "$TMP/heard" | awk '{ sum += 14 + $1 + 24 } END { print sum + 0 }'
 }
@@ -38,7 +35,7 @@ before=$(bytes_sent) begin=$(now_ms)
 
 # The first packet of the patient source has the flood's priority: it may find no room. The others
 # come a second later each: 42; where one is late by a tenth of that it has 43, and so have the next.
-client_sends 10.0.1.67 203.0.113.5 --count $ASKS --rate 1 >/dev/null
+client_sends 10.0.1.67 203.0.113.5 --count $ASKS --apart 1 >/dev/null
 wait_for 5 heard_so_many $((ASKS - 1)) " dscp=4[23] .*inner=10.0.1.67>203.0.113.5 "
 assert_at_most "$(heard "inner=10.0.1.67>")" $ASKS "packets of the patient source"
 

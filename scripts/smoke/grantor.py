@@ -185,10 +185,13 @@ def answer(arguments):
                 by = rules(file.read().split())
         what = "silent" if arguments.mute or outer.dscp < 2 else choose(by, source)
         print(outer.line(what.split(":")[0]), flush=True)
-        if said := decision(what, source, to):
-            raw.send(frame[6:12] + frame[:6] + frame[12:14] + message(outer.to, outer.source, [said]))
-        if what.split(":")[0] in ("grant", "program", "silent"):
-            os.write(tun, congested(outer.inner) if outer.ecn == 3 else outer.inner)
+        try:
+            if said := decision(what, source, to):
+                raw.send(frame[6:12] + frame[:6] + frame[12:14] + message(outer.to, outer.source, [said]))
+            if what.split(":")[0] in ("grant", "program", "silent"):
+                os.write(tun, congested(outer.inner) if outer.ecn == 3 else outer.inner)
+        except OSError:
+            pass  # the link went down
 
 
 def tell(arguments):

@@ -41,8 +41,8 @@ for name in r q; do
 done
 
 dies r
-sleep 5
-all_granted_at 80 q
+wait_for 10 all_granted_at 80 q
+sleep 0.5
 both_were_served "one Gatekeeper dies"
 [ "$(counted_by n "requests")" -gt 80 ] || fail "nobody asked again"
 

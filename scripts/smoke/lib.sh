@@ -15,27 +15,33 @@ exec </dev/null
 readonly SKIPPED=77
 readonly PATIENCE=${SMOKE_PATIENCE:-1} # times as long is waited for what takes time
 SMOKE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-P=rs$$
+P=rs${$}_ # ends like no number: another script's may begin with this one's
 TMP=$(mktemp -d "${TMPDIR:-/tmp}/rutter-smoke.XXXXXX")
 SOCKET=$TMP/api.sock
 PATH=$PATH:/usr/sbin:/sbin
 pids=()
 router_pid=
 
+remove_namespaces() {
+	local ns
+	for ns in $(ip netns list 2>/dev/null | cut -d ' ' -f 1 | grep "^$P"); do ip netns del "$ns"; done
+}
+
 cleanup() {
-	local status=$? pid ns
+	local status=$? pid
 	trap - EXIT INT TERM HUP
 	set +e
 	[ "$status" = 0 ] || [ "$status" = "$SKIPPED" ] || show_what_went_wrong
 	for pid in "${pids[@]}" $router_pid; do kill -TERM "$pid" 2>/dev/null; done
 	for pid in "${pids[@]}" $router_pid; do wait_gone "$pid" 50 || kill -KILL "$pid" 2>/dev/null; done
-	for ns in $(ip netns list | cut -d ' ' -f 1 | grep "^$P"); do ip netns del "$ns"; done
+	remove_namespaces
 	rm -rf "$TMP"
 	exit "$status"
 }
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
+remove_namespaces || true # of a script of the same number that was killed
 
 show_what_went_wrong() {
 	local log
@@ -260,11 +266,19 @@ frames() { # NS ARGUMENTS: frames.py there
 
 # ----- assertions
 
+now_ms() {
+	local us=${EPOCHREALTIME/[!0-9]/}
+	echo $((us / 1000))
+}
+
+# It fails only where a try fails that began after the whole time: the seconds of the clock may be
+# over sooner, and a try may take long.
 wait_for() { # SECONDS COMMAND …: until it succeeds
-	local deadline=$((SECONDS + $1 * PATIENCE))
+	local deadline is_last
+	deadline=$(($(now_ms) + $1 * 1000 * PATIENCE))
 	shift
-	until ("$@") >/dev/null 2>&1; do # an assertion may end its shell
-		[ $SECONDS -lt $deadline ] || { ("$@") || true; fail "not so within the time: $*"; }
+	while is_last=$(($(now_ms) >= deadline)); ! ("$@") >/dev/null 2>&1; do # an assertion may end its shell
+		[ $is_last = 0 ] || { ("$@") || true; fail "not so within the time: $*"; }
 		sleep 0.2
 	done
 }
@@ -340,6 +354,12 @@ assert_way() { # WHAT REGEX … -- NS COMMAND …
 # pipe with it.
 found() { # ARGUMENTS OF GREP
 	[ "$(grep -c "$@")" != 0 ]
+}
+
+# How long the router's workers have waited for cores that others use, in ms: what is promised within a
+# time cannot be asked of a machine that does not run it. (Each second it counts that second's.)
+starved_ms() {
+	rutter show runtime -j | json "sum(w['starved_ns'] for w in x['workers']) // 10**6" 2>/dev/null || echo 0
 }
 
 known() { # ADDRESS: the router has this neighbour's MAC

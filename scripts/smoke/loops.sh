@@ -84,17 +84,21 @@ wait_gone "$last_pid" 50 || fail "frames.py does not end"
 wait_for 40 is_out ""
 grep -q "port p4: no probe has come back" "$TMP/rutter.log" || fail "the log does not say that p4 is back"
 
-# ----- three broadcasts in a host's name do not take its address away
-victim=02:00:00:00:0c:0c
-at() { rutter show macs -j --mac "$victim" | json 'x[0]["port"] if x else "nowhere"'; }
-is_at() { assert_eq "$(at)" "$1" "the port of a"; }
-frames a station eth0 "$victim"
-wait_for 5 is_at p0
-for _ in 1 2 3; do
-	frames s station eth0 "$victim"
-	wait_for 5 is_at p4
+# ----- three broadcasts in a host's name do not take its address away: six moves within ten seconds, at
+# another host where a busy machine took longer
+is_at() { assert_match "$(rutter show macs --mac "$victim")" " $1( |\$)" "the port of a"; }
+for last in 0a 0b 0c 0d; do
+	victim=02:00:00:00:0c:$last
 	frames a station eth0 "$victim"
 	wait_for 5 is_at p0
+	begin=$(now_ms)
+	for _ in 1 2 3; do
+		frames s station eth0 "$victim"
+		wait_for 5 is_at p4
+		frames a station eth0 "$victim"
+		wait_for 5 is_at p0
+	done
+	[ $(($(now_ms) - begin)) -gt 9500 ] || break
 done
 frames s station eth0 "$victim"
 sleep 0.3

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Packets for a shield: plain ones, and those that a router hands to its kernel.
 
-    odd.py send IF MAC SRC DST [--kind KIND] [--size BYTES] [--count N] [--rate N] [--sources N]
+    odd.py send IF MAC SRC DST [--kind KIND] [--size BYTES] [--count N] [--rate N | --apart SECONDS] [--sources N]
                 [--ecn N] [--dscp N] [--ttl N] [--df]
                                         UDP datagrams, as frames of BYTES, to the port 9; N sources count up from
                                         SRC. Of several SRC, DST, KIND and BYTES, apart by commas, all together;
                                         KIND may be `all`. Prints the last packet in hex. Their payload is LEAK again and again,
                                         so that `frames.py count` finds them wherever they come out.
+                                        N a second, also if some are late; or never less than SECONDS apart.
     odd.py put TAP DST_MAC SRC DST [--count N]
                                         the same, put into TAP as its program would: as if it had come from a
                                         wire. Nobody else may have TAP open.
@@ -106,6 +107,8 @@ def send(arguments):
     for sent in range(arguments.count * len(frames) // arguments.sources):
         while arguments.rate and time.monotonic() < begin + sent / arguments.rate:
             time.sleep(0.0002)
+        if sent and arguments.apart:
+            time.sleep(arguments.apart)
         raw.send(frames[sent % len(frames)][0])
     print(frames[-1][1].hex())
 
@@ -147,6 +150,7 @@ def main():
     command.add_argument("--size", default="100")
     command.add_argument("--count", type=int, default=1)
     command.add_argument("--rate", type=float)
+    command.add_argument("--apart", type=float)
     command.add_argument("--sources", type=int, default=1)
     command.add_argument("--ecn", type=int, default=0)
     command.add_argument("--dscp", type=int, default=0)

@@ -65,6 +65,7 @@ asked() { # COUNTER OF THE GRANTOR
 two_interfaces "grant 4096 300" | router_start
 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5
+for host in 10.0.1.2 10.0.2.2 2001:db8:1::2 2001:db8:2::2; do wait_for 5 known $host; done
 forwarded=$(kernel_forwarded r)
 assert_eq "$(page 203.0.113.80)" 120000 "the page's bytes"
 assert_eq "$(page "[2001:db8:71::80]")" 120000 "the page's bytes by IPv6"

@@ -6,7 +6,8 @@
                                         COUNT flows, from the address FROM and those behind it, which need not be
                                         this machine's: N datagrams of each a second, until SIGTERM or for so long;
                                         then: flows, those that were never answered, the longest time in which one
-                                        of them was not, and the longest until its first answer, in milliseconds
+                                        of them was not, and the longest until its first answer, in milliseconds in
+                                        which this machine ran anybody
 
 It says when it is ready, to ask when each flow has been answered once.
 """
@@ -19,7 +20,10 @@ import socket
 import sys
 import time
 
+from asks import Stalls
+
 IP_FREEBIND = 15
+LONG_S = 0.3  # of shorter silences only the longest matters
 # Answers on the way are waited for at the end until so many seconds bring none: to a socket that is gone they would
 # make the kernel send ICMP errors, IPv6's from another address of this host, which is another flow.
 QUIET_S = 0.3
@@ -59,11 +63,11 @@ def answer(arguments):
 class Flow:
     def __init__(self, address, to):
         self.socket, self.to = bound(address, 0), to
-        self.asked, self.answered = None, None
-        self.longest, self.first = 0.0, 0.0
+        self.asked, self.first, self.answered = None, None, None
+        self.silences, self.longest = [], 0.0  # from when to when; seconds
 
     def ask(self):
-        self.asked = self.asked or time.monotonic()
+        self.asked = self.asked or time.time()
         try:
             self.socket.sendto(b"?" * 32, self.to)
         except OSError:
@@ -82,10 +86,15 @@ class Flow:
     def hear(self, now):
         if self.take():
             if self.answered is None:
-                self.first = now - self.asked
-            else:
-                self.longest = max(self.longest, now - self.answered)
+                self.first = now
+            self.quiet_until(now)
             self.answered = now
+
+    def quiet_until(self, now):
+        since = self.answered or self.asked or now
+        if now - since > min(LONG_S, self.longest):
+            self.silences.append((since, now))
+            self.longest = now - since
 
 
 def ask(arguments):
@@ -98,6 +107,7 @@ def ask(arguments):
     ended = []
     for number in signal.SIGTERM, signal.SIGINT:
         signal.signal(number, lambda *_: ended.append(True))
+    stalls = Stalls()
     begin, sent, ready = time.monotonic(), 0, False
     while not ended:
         now = time.monotonic()
@@ -107,12 +117,20 @@ def ask(arguments):
             flows[sent % len(flows)].ask()
             sent += 1
         for number, _ in poll.poll(0.001):
-            by[number].hear(time.monotonic())
+            by[number].hear(time.time())
         if not ready and all(flow.answered is not None for flow in flows):
             ready = True
             for flow in flows:
-                flow.longest = 0.0
+                flow.silences, flow.longest = [], 0.0
             print("ready", file=sys.stderr, flush=True)
+    for flow in flows:
+        flow.quiet_until(time.time())
+    stalled = stalls.end()
+
+    def ran(since, until):
+        """How many seconds of that time this machine ran anybody."""
+        return until - since - sum(max(0, min(until, end) - max(since, start)) for start, end in stalled)
+
     now = time.monotonic()
     quiet = now + QUIET_S
     while time.monotonic() < min(quiet, now + 2):
@@ -120,8 +138,8 @@ def ask(arguments):
             by[number].take()
             quiet = time.monotonic() + QUIET_S
     never = sum(flow.answered is None for flow in flows)
-    longest = max(max(flow.longest, now - (flow.answered or begin)) for flow in flows)
-    first = max(flow.first for flow in flows)
+    longest = max((ran(*silence) for flow in flows for silence in flow.silences), default=0)
+    first = max((ran(flow.asked, flow.first) for flow in flows if flow.first), default=0)
     print(len(flows), never, round(1000 * longest), round(1000 * first), flush=True)
 
 

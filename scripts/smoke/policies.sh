@@ -52,7 +52,7 @@ config() { # POLICY [BATCH-MS]
 		policy = "$1"
 		processes = 2
 		memory_mib = 64
-		load_ms = 500
+		load_ms = ${LOAD_MS:-2000}
 		batch_ms = ${2:-10}
 		failures = 8
 		on_limit = "decline 7"
@@ -62,7 +62,7 @@ config() { # POLICY [BATCH-MS]
 # With a policy that does not load nothing starts, and its line is reported; nor with one that does
 # not exist.
 for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is not a regular file'; do
-	config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
+	LOAD_MS=500 config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
 	assert_status 2 on r env RUTTER_SOCKET="$TMP/bad.sock" "$RUTTER" run --config "$TMP/bad.toml"
 	assert_match "$(cat "$TMP/status.out")" "grantor.policy: .*${policy#*:}" "what is said of ${policy%%:*}"
 done
@@ -123,7 +123,18 @@ done
 assert_eq "$(policy "x['policy']")" good.lua "what decides"
 assert_status 2 rutter grantor policy rollback
 
+in_time() { # JSON: its ms are less than promised; where workers got no core meanwhile, by as much more at most
+	local ms more
+	ms=$(json "int(x['ms'])" <<<"$1")
+	[ "$ms" -ge $((200 * PATIENCE)) ] || return 0
+	sleep 1 # the last second counts, too
+	more=$(($(starved_ms) - starved_before))
+	echo "# $ms ms, and workers waited $more ms for cores"
+	[ "$ms" -lt $((200 * PATIENCE + (more < 200 ? more : 200))) ]
+}
+
 streaming() {
+	starved_before=$(starved_ms)
 	rm -f "$TMP/stream.log"
 	background stream ip netns exec "${P}a" python3 "$SMOKE/asks.py" stream eth0 "$mac" 10.0.1.1 10.0.2.2
 	stream_pid=$last_pid
@@ -133,6 +144,7 @@ streamed() { # PYTHON EXPRESSION, WHAT
 	kill -TERM "$stream_pid"
 	wait "$stream_pid" || { cat "$TMP/stream.log"; fail "the stream while $2"; }
 	tail -n 1 "$TMP/stream.log" | json "$1" | found True || { cat "$TMP/stream.log"; fail "others while $2"; }
+	in_time "$(tail -n 1 "$TMP/stream.log")" || { cat "$TMP/stream.log"; fail "others are late while $2"; }
 }
 pinging a 10.0.2.2 0.02
 
@@ -142,16 +154,16 @@ for policy in other hostile good hostile; do rutter grantor policy load "$TMP/$p
 rutter grantor policy rollback
 assert_eq "$(policy "x['policy']")" good.lua "what decides after a rollback"
 rutter grantor policy load "$TMP/hostile.lua"
-streamed "x['granted'] == x['sum'] > 50 and x['ms'] < 200 * $PATIENCE" "policies were loaded"
+streamed "x['granted'] == x['sum'] > 50" "policies were loaded"
 
 # Each kind of failure: the packet gets the configured verdict, and other decisions continue.
 streaming
 for port in 2001 2002 2003 2004 2005; do
 	assert_eq "$(asks $port)" instead "a flow to $port"
-	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port $port: $(cat "$TMP/asks.out")"
+	in_time "$(cat "$TMP/asks.out")" || fail "port $port: $(cat "$TMP/asks.out")"
 	sleep 0.3
 done
-streamed "not x.get('none') and x['granted'] > 50 and x['ms'] < 200 * $PATIENCE" "policies failed"
+streamed "not x.get('none') and x['granted'] > 50" "policies failed"
 said=$(rutter grantor show)
 for cause in 'hostile.lua: .*stopped.*hostile.lua:16' 'hostile.lua:17' 'hostile.lua:18: .*SIGSEGV' 'hostile.lua:20: no'; do
 	assert_match "$said" "$cause" "causes"
@@ -162,9 +174,9 @@ assert_eq "$(grep -c 'failed: .*hostile.lua:20: no' "$TMP/rutter.log")" 1 "lines
 
 # The eighth within a minute is too many.
 for i in 1 2 3; do asks 2001 >/dev/null; done
-wait_for 5 test "$(policy "x['policy']")" = good.lua
-found 'hostile.lua failed 8 times within a minute; good.lua, the policy before it, decides again' "$TMP/rutter.log" ||
-	fail "the log does not say that it was rolled back"
+decides() { [ "$(policy "x['policy']")" = "$1" ]; }
+wait_for 5 decides good.lua
+wait_for 5 found 'hostile.lua failed 8 times within a minute; good.lua, the policy before it, decides again' "$TMP/rutter.log"
 assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
 assert_eq "$(asks 2001)" granted "a flow to 2001 after it"
 
@@ -175,16 +187,19 @@ rutter grantor policy load "$TMP/hostile.lua"
 streaming
 for i in 1 2 3; do
 	assert_eq "$(asks 2006)" instead "a flow to 2006"
-	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port 2006: $(cat "$TMP/asks.out")"
+	in_time "$(cat "$TMP/asks.out")" || fail "port 2006: $(cat "$TMP/asks.out")"
 	sleep 0.3
 done
-streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30 and x['ms'] < 200 * $PATIENCE" \
+streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30" \
 	"a C function did not return"
 echo "# a C function does not return: the stream has $(tail -n 1 "$TMP/stream.log")"
 assert_match "$(rutter grantor show)" 'hostile.lua: hostile.lua:21: it gave no verdict for 100 ms' "causes"
 found 'policy hostile.lua failed: hostile.lua:21: it gave no verdict for 100 ms' "$TMP/rutter.log" || fail "the log does not say it"
-assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
-	"failures, and processes that decide"
+three_failures() {
+	assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
+		"failures, and processes that decide"
+}
+wait_for 5 three_failures # the process that was killed has a successor
 pinged "policies failed"
 
 # The router is killed and takes its processes with it; the next one decides, also about flows that

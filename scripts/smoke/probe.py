@@ -6,10 +6,11 @@
     probe.py addresses V4 V6 SEED       so many addresses, half of them inside such prefixes
     probe.py hear IF FILE               notes each probe that comes in on IF, until SIGTERM: address, MAC
     probe.py send IF MAC FILE --rate N  a probe to MAC for each address of FILE
-    probe.py judge ADDRESSES ANSWERS ERRORS NEIGHBOURS MISSING PORT=FILE …
+    probe.py judge ADDRESSES ANSWERS ERRORS NEIGHBOURS MISSING ROUNDS PORT=FILE …
                                         compares what was heard at each port with the kernel's answers (`ip -o -force
                                         -batch` of `route get fibmatch`, and its errors); writes those that nobody
-                                        heard, and should have; status 1 where one was heard that should not
+                                        heard, and should have; status 1 where one was heard that should not, or more
+                                        than ROUNDS times, or by two ways (one may be late, and sent again meanwhile)
 """
 
 import ipaddress
@@ -173,7 +174,7 @@ def lines(file):
         return text_file.read().splitlines()
 
 
-def judge(asked, answered, errors, neighbours, missing, heard_at):
+def judge(asked, answered, errors, neighbours, missing, rounds, heard_at):
     asked = lines(asked)
     refused = {int(number) - 1 for number in re.findall(r"Command failed \S+:(\d+)", "\n".join(lines(errors)))}
     answers = iter(lines(answered))
@@ -195,7 +196,8 @@ def judge(asked, answered, errors, neighbours, missing, heard_at):
         for line in lines(file):
             address, mac = line.split()
             heard.setdefault(address, []).append((port, mac))
-    wrong = [(a, ways) for a, ways in heard.items() if len(ways) != 1 or ways[0] not in allowed[a]]
+    wrong = [(a, ways) for a, ways in heard.items()
+             if a in allowed and (len(ways) > int(rounds) or len(set(ways)) > 1 or ways[0] not in allowed[a])]
     for address, ways in wrong[:10]:
         print(f"{address} left by {ways}, allowed: {sorted(allowed[address])}")
     silent = [address for address, ways in allowed.items() if ways and address not in heard]
@@ -221,7 +223,7 @@ def main():
         case "send":
             send(*arguments[:3], int(arguments[4]))
         case "judge":
-            judge(*arguments[:5], [heard.split("=") for heard in arguments[5:]])
+            judge(*arguments[:6], [heard.split("=") for heard in arguments[6:]])
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ obstacle() {
 	command -v ip >/dev/null || { echo "ip (iproute2) is not installed"; return; }
 	[ -c /dev/net/tun ] || { echo "no /dev/net/tun"; return; }
 	local error
+	ip netns del "rs$$-try" 2>/dev/null || true # of a process of the same number that was killed
 	error=$(ip netns add "rs$$-try" 2>&1) || { echo "no network namespaces: $error"; return; }
 	ip netns del "rs$$-try"
 }

@@ -41,10 +41,12 @@ drawn() { rutter show graph | grep -c span_ || true; }
 
 # ----- to a port, as configured: received frames that the filter matches
 assert_ping a 10.0.2.2
+assert_no_loss a 10.0.2.2 5 # and behind them none of the pings is on its way
 before=$(copied watch) at=$(seen)
 assert_no_loss a 10.0.2.2 50
 wait_for 5 is $((before + 50)) "echo requests copied" copied watch
-[ $(($(seen) - at)) -ge 50 ] || fail "the mirror's port got $(($(seen) - at)) frames"
+seen_more() { [ $(($(seen) - at)) -ge "$1" ]; }
+wait_for 5 seen_more 50
 assert_match "$(rutter span show)" "watch +p0 +in +p2 +icmp" "span show"
 assert_match "$(rutter show graph)" "span_in" "the graph"
 

@@ -76,6 +76,8 @@ assert_match "$(rutter show macs --vlan 20 --limit 1)" "^1 of [2-9] " "what is c
 
 # ----- frames to unknown stations are flooded, and to known ones no longer
 flooded() { rutter show bridges -j | json 'sum(d["flooded"] for b in x for d in b["domains"])'; }
+wait_for 5 seen a 10.10.0.2 eth0 p0
+wait_for 5 seen b 10.10.0.1 eth0 p1
 before=$(flooded)
 assert_no_loss a 10.10.0.2 50
 assert_at_most $(($(flooded) - before)) 20 "frames flooded, of 100 between known stations and some to all"

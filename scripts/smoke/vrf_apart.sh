@@ -35,15 +35,15 @@ print("ready", flush=True)
 while True:
     listener.accept()[0].close()'
 is_ready listener
-connects() { # NS ADDRESS
-	on "$1" timeout 2 bash -c "exec 3<>/dev/tcp/$2/7777" 2>/dev/null
+connects() { # NS ADDRESS [SECONDS]
+	on "$1" timeout "${3:-2}" bash -c "exec 3<>/dev/tcp/$2/7777" 2>/dev/null
 }
 has() { # NS ADDRESS …
 	local name=$1 address
 	shift
 	for address in "$@"; do
 		assert_ping "$name" "$address"
-		connects "$name" "$address" || fail "$name does not connect to $address"
+		connects "$name" "$address" $((10 * PATIENCE)) || fail "$name does not connect to $address"
 	done
 }
 has_not() { # NS ADDRESS …
@@ -108,8 +108,11 @@ on r ip -6 address del 2001:db8:44::1/64 dev p2
 gone() { assert_no_ping "$@"; }
 wait_for 5 gone a 10.0.33.1
 wait_for 5 gone d 10.0.44.1
-assert_no_match "$(on r ip route show table 200)" '10\.0\.44\.' "what green's table has of it"
-assert_no_match "$(rules)" '10\.0\.44\.|2001:db8:44:' "rules for it"
+none_left() {
+	assert_no_match "$(on r ip route show table 200)" '10\.0\.44\.' "what green's table has of it"
+	assert_no_match "$(rules)" '10\.0\.44\.|2001:db8:44:' "rules for it"
+}
+wait_for 5 none_left
 # A tap that was down gets everything back.
 on r ip link set p1 down
 on r ip link set p1 up

@@ -30,7 +30,7 @@ frr_on() { # NS PRIORITY
 		on "$1" ip address add "10.0.$((n + 1)).254/24" dev "vrrp4-$n"
 		on "$1" ip link set "vrrp4-$n" up
 		printf 'interface p%d\n vrrp %d version 3\n vrrp %d priority %d\n' $n $((n + 51)) $((n + 51)) "$2"
-		printf ' vrrp %d advertisement-interval 200\n vrrp %d ip 10.0.%d.254\n' $((n + 51)) $((n + 51)) $((n + 1))
+		printf ' vrrp %d advertisement-interval 500\n vrrp %d ip 10.0.%d.254\n' $((n + 51)) $((n + 51)) $((n + 1))
 	done >"$TMP/vrrpd.$1.conf"
 	: >"$TMP/zebra.$1.conf"
 	chown frr: "$TMP/vrrpd.$1.conf" "$TMP/zebra.$1.conf"
