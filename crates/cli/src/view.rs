@@ -115,7 +115,7 @@ pub fn runtime(runtime: &Runtime) -> String {
 fn worker_line(worker: &Worker, hz: u64) -> String {
     let seconds = worker.cycles as f64 / hz.max(1) as f64;
     let rate = (worker.packets as f64 / seconds.max(1e-9)) as u64;
-    let state = if worker.alive { "" } else { "  STALLED: silent for more than 100 ms" };
+    let state = if worker.alive { "" } else { "  STALLED: it does not report" };
     let starved = worker.starved_s_ago.map(|ago| {
         let waited = worker.starved_ns as f64 / 1e9;
         format!(

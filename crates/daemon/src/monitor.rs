@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use feeds::netlink::Keeper;
+use graph::clock;
 use tables::event::{Event, Link, LinkId};
 
 use crate::app::Running;
@@ -117,7 +118,7 @@ impl Monitor {
     /// Names workers that do not get their cores, each at most once a minute.
     fn starving(&mut self) {
         for (number, (watch, said)) in self.watches.iter_mut().enumerate() {
-            let Some(waited) = watch.look() else { continue };
+            let Some((waited, since)) = watch.look() else { continue };
             let now = Instant::now();
             if let Some(starved) = lock(&self.state.starved).get_mut(number) {
                 starved.waited += waited;
@@ -128,7 +129,7 @@ impl Monitor {
                 let core = self.state.config.workers.get(number).copied().unwrap_or_default();
                 tracing::warn!(
                     "worker-{number} is starved by the scheduler: it waited {waited:.0?} of the \
-                     last second for core {core} (logged once a minute; `rutter doctor`)"
+                     last {since:.0?} for core {core} (logged once a minute; `rutter doctor`)"
                 );
             }
         }
@@ -138,12 +139,16 @@ impl Monitor {
     fn workers(&self) {
         let workers = self.state.workers.read().unwrap_or_else(PoisonError::into_inner);
         let Some(workers) = &*workers else { return };
-        let silent = workers.threads.iter().filter(|worker| worker.status().is_stalled());
-        let silent: Vec<String> = silent.map(|worker| worker.name().to_string()).collect();
+        let status = workers.threads.iter().map(|worker| (worker.name(), worker.status()));
+        let silent: Vec<(String, Duration)> = status
+            .filter(|(_, status)| status.is_stalled())
+            .map(|(name, status)| (name.to_string(), clock::rate().time(status.silent_ticks)))
+            .collect();
         let mut known = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        for name in silent.iter().filter(|name| !known.contains(name)) {
-            tracing::error!("{name} does not report: silent for more than 100 ms");
+        for (name, time) in silent.iter().filter(|(name, _)| !known.contains(name)) {
+            tracing::error!("{name} does not report: silent for {time:.0?}");
         }
+        let silent: Vec<String> = silent.into_iter().map(|(name, _)| name).collect();
         for name in known.iter().filter(|name| !silent.contains(name)) {
             tracing::warn!("{name} reports again");
         }

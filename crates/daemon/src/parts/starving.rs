@@ -36,15 +36,16 @@ impl Watch {
         Watch { thread, before: account(thread), at: Instant::now() }
     }
 
-    /// How long the thread waited since the last call, if that was long; at most once a second.
-    pub fn look(&mut self) -> Option<Duration> {
+    /// How long the thread waited since the last call, if that was long, and how long ago that was: a
+    /// second at least.
+    pub fn look(&mut self) -> Option<(Duration, Duration)> {
         let since = self.at.elapsed();
         if since < WINDOW {
             return None;
         }
         self.at = Instant::now();
         let before = std::mem::replace(&mut self.before, account(self.thread));
-        much(before?, self.before?, since)
+        much(before?, self.before?, since).map(|waited| (waited, since))
     }
 }
 
@@ -115,6 +116,6 @@ mod tests {
         if account(watch.thread).is_none() {
             return testing::skip("the kernel does not count what threads wait");
         }
-        assert!(waited.is_some_and(|waited| waited > WINDOW / 5), "{waited:?}");
+        assert!(waited.is_some_and(|(waited, _)| waited > WINDOW / 5), "{waited:?}");
     }
 }
