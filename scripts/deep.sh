@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [msrv|miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|xdp|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [msrv|miri|loom|check|growth|stress|instructions|profiles|programs|ptx|gpu_suite|demo|xdp|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
@@ -147,6 +147,13 @@ instructions() {
 	scripts/compare.py --bounds
 }
 
+# docs/lab/PROFILES.md has all engines and rivals, and its counts, but for DPDK's, are those of this
+# tree. Two minutes of processor time, when the program is built.
+profiles() {
+	cargo build --locked --profile count -p lab --features lab/rivals --bin rutter-lab
+	scripts/profile.py --check --lab "$target/count/rutter-lab"
+}
+
 # Random programs by our interpreter, by DPDK's and by its compiler: some thousands a minute.
 programs() {
 	RUTTER_PROGRAMS=$((MINUTES * 2000)) cargo test --locked -p policy --features dpdk --test bpf -- --nocapture random_programs
@@ -253,7 +260,7 @@ MUTANTS_ALL=$(
 )
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(msrv miri loom check growth stress instructions programs ptx gpu_suite demo xdp asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(msrv miri loom check growth stress instructions profiles programs ptx gpu_suite demo xdp asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

@@ -4,17 +4,23 @@
 A process of its own builds a table and looks addresses up under callgrind, once with
 lookups and once without; the difference, by function, is what lookups take. Bursts of 256,
 as the lab's. Parts of less than 3 % of an engine's instructions are left out. valgrind has
-no AVX-512: engines use AVX2 or less. `needless` is what zeroes and copies memory, allocates
-or frees: no lookup needs it.
+no AVX-512: engines use AVX2 or less, and `isa` is what each reports that it used. `needless`
+is what zeroes and copies memory, allocates or frees: no lookup needs it.
 
-  scripts/profile.py [--lab FILE] [ENGINE ...]     tables in Markdown, as in docs/lab/PROFILES.md
-  scripts/profile.py --write [ENGINE ...]          writes that page, or these rows of it: make lab
-                                                   with `--features rivals` before
+  scripts/profile.py [ENGINE ...]            tables in Markdown, as in docs/lab/PROFILES.md
+  scripts/profile.py --write [ENGINE ...]    writes that page, or these rows of it
+  scripts/profile.py --check [ENGINE ...]    counts these, or all but DPDK's, and compares them with
+                                             the page: it must have all engines, and these counts
+                                             within 1 % and the rounding
 
-Exit status 1 where a part of what an engine does is needless by more than 3 %.
+  --lab FILE    the program: cargo build --profile count -p lab --features lab/rivals
+
+Exit status 1 where a part of what an engine does is needless by more than 3 % (with --check: and by
+a hundredth more than on the page), or the page is old.
 """
 
 import argparse
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -45,12 +51,16 @@ MOST_NEEDLESS = 0.03
 PATIENCE_S = 900
 # glibc clears and copies some kilobytes by one instruction for each byte in callgrind's count.
 TUNABLES = "glibc.cpu.x86_rep_stosb_threshold=100000000:glibc.cpu.x86_rep_movsb_threshold=100000000"
+# Left out by --check unless named: five minutes each, and no code of ours.
+SLOW = re.compile("rte_")
+MOST_OFF = 0.01  # as scripts/compare.py's
+JOBS = os.cpu_count() or 1
 PAGE = "docs/lab/PROFILES.md"
 MARK = "<!-- From here on scripts/profile.py --write. -->\n"
 
 
 def count(lab, engine, table, lookups):
-    """Instructions by function."""
+    """Instructions by function, and by which instruction set; or nothing, and the reason."""
     with tempfile.NamedTemporaryFile(suffix=".callgrind") as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out.name}", lab, "drive", engine,
                    "--table", table, "--count", str(lookups)]
@@ -71,7 +81,8 @@ def count(lab, engine, table, lookups):
         if match and "PROGRAM TOTALS" not in line:
             name = match[2]
             found[name] = found.get(name, 0) + int(match[1].replace(",", ""))
-    return found, None
+    isa = re.search(r"^isa: (\S+)$", done.stdout, re.MULTILINE)
+    return found, isa[1] if isa else "–"
 
 
 def short(name):
@@ -87,9 +98,9 @@ def short(name):
 
 def profile(lab, engine, table):
     """A row of the table, and the share that is needless."""
-    (some, wrong), (none, _) = (count(lab, engine, table, n) for n in (LOOKUPS, 0))
+    (some, isa), (none, _) = (count(lab, engine, table, n) for n in (LOOKUPS, 0))
     if some is None or none is None:
-        return f"| `{engine}` | – | – | {wrong} |", 0
+        return f"| `{engine}` | – | – | – | {isa} |", 0
     each = {name: (n - none.get(name, 0)) / LOOKUPS for name, n in some.items()}
     total = sum(n for n in each.values() if n > 0)
     parts = {}
@@ -98,7 +109,7 @@ def profile(lab, engine, table):
     needless = sum(n for name, n in parts.items() if n > 0 and NEEDLESS.search(name)) / total
     parts = sorted(((n, name) for name, n in parts.items() if n >= 0.03 * total), reverse=True)
     text = ", ".join(f"{n / total * 100:.0f} % `{name}`" for n, name in parts[:6])
-    return f"| `{engine}` | {total:.0f} | {needless * 100:.0f} % | {text} |", needless
+    return f"| `{engine}` | {isa} | {total:.0f} | {needless * 100:.0f} % | {text} |", needless
 
 
 def written():
@@ -112,14 +123,48 @@ def written():
     return rows
 
 
+def check(lab, engines):
+    """What is old of the page: a line each."""
+    rows, old = written(), []
+    all_rows = [(f"## {title}: `{table}`", table, engine) for title, table, names in PARTS for engine in names.split()]
+    known = {(heading, engine) for heading, _, engine in all_rows}
+    old += [f"{engine} is not in the page ({heading[3:]})" for heading, engine in sorted(known - rows.keys())]
+    old += [f"{engine} is in the page alone ({heading[3:]})" for heading, engine in sorted(rows.keys() - known)]
+    asked = [(heading, table, engine) for heading, table, engine in all_rows if (heading, engine) in rows
+             and (engine in engines if engines else not SLOW.match(engine))]
+
+    def one(row):
+        heading, table, engine = row
+        row, needless = profile(lab, engine, table)
+        then, now = ([cell.strip() for cell in text.split("|")][2:5] for text in (rows[heading, engine], row))
+        try:
+            is_near = abs(int(now[1]) - int(then[1])) <= 1 + MOST_OFF * int(then[1])
+        except ValueError:
+            is_near = now[1] == then[1]
+        is_same = is_near and now[0] == then[0]
+        print(f"{engine:18} {table:20} page: {then[1]:>5} by {then[0]:9} now: {now[1]:>5} by {now[0]:9}"
+              + ("" if is_same else "  OLD"), flush=True)
+        known = int(then[2].split()[0]) / 100 if then[2].endswith("%") else 0
+        if needless > max(MOST_NEEDLESS, known + 0.01):
+            return f"{engine} of {table}: {needless * 100:.0f} % needless"
+        return None if is_same else f"{engine} of {table}"
+
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        return old + [wrong for wrong in pool.map(one, asked) if wrong]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lab", default="target/release/rutter-lab")
+    parser.add_argument("--lab", default=os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "count/rutter-lab"))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--check", action="store_true")
     parser.add_argument("engines", nargs="*")
     options = parser.parse_args()
     if not os.path.exists(options.lab):
-        sys.exit(f"{options.lab} is not there: make lab, or --lab FILE")
+        sys.exit(f"{options.lab} is not there: cargo build --profile count -p lab --features lab/rivals, or --lab FILE")
+    if options.check:
+        old = check(options.lab, options.engines)
+        sys.exit("not as the page: " + "; ".join(old) + f" (scripts/profile.py --write ENGINE …, {PAGE})" if old else 0)
     lines, gifts = [], []
     kept = written() if options.write and options.engines else {}
 
@@ -137,12 +182,16 @@ def main():
         if not engines:
             continue
         say(heading + "\n")
-        say("| engine | instructions a lookup | needless | of them |\n|---|---|---|---|")
-        for engine in engines:
-            row, needless = profile(options.lab, engine, table) if is_asked(engine) else (kept[heading, engine], 0)
-            say(row)
-            if needless > MOST_NEEDLESS:
-                gifts.append(f"{engine} of {title}: {needless * 100:.0f} %")
+        say("| engine | isa | instructions a lookup | needless | of them |\n|---|---|---|---|---|")
+
+        def row_of(engine):
+            return profile(options.lab, engine, table) if is_asked(engine) else (kept[heading, engine], 0)
+
+        with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+            for engine, (row, needless) in zip(engines, pool.map(row_of, engines)):
+                say(row)
+                if needless > MOST_NEEDLESS:
+                    gifts.append(f"{engine} of {title}: {needless * 100:.0f} %")
         say("")
     if options.write:
         with open(PAGE) as page:

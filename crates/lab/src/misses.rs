@@ -15,12 +15,15 @@ use crate::lookups::Entrant;
 use crate::matching;
 
 /// References to the cache and misses of it, of `lookups` lookups.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Misses {
     /// Data reads and writes.
     pub references: u64,
     /// Of them, served by memory.
     pub misses: u64,
+    /// The instruction set of the lookups, as the process reports it; a simulation has not all
+    /// that the processor has.
+    pub isa: Option<String>,
 }
 
 /// What counted.
@@ -61,6 +64,7 @@ impl Counter {
         Ok(Misses {
             references: with.references.saturating_sub(without.references),
             misses: with.misses.saturating_sub(without.misses),
+            isa: with.isa,
         })
     }
 }
@@ -69,9 +73,11 @@ impl Counter {
 /// table is `stations:N`: so many, all of them known. Of a flow table it is `flows:N`, requests that
 /// are found, or `flood:N`, places that are all taken when each key is of a new flow.
 ///
+/// Returns the instruction set of the lookups, where the engine reports it.
+///
 /// # Errors
 /// When there is no such engine or table, or the engine refuses it.
-pub fn drive(engine: &str, table: &str, count: usize) -> Result<(), String> {
+pub fn drive(engine: &str, table: &str, count: usize) -> Result<Option<String>, String> {
     if let Some(stations) = table.strip_prefix("stations:") {
         let stations = stations.parse().map_err(|_| format!("`{table}` has no number"))?;
         return find(engine, stations, count);
@@ -94,7 +100,7 @@ fn look<A: Family>(
     engine: &str,
     routes: &[(lookup::Prefix<A>, Hop)],
     count: usize,
-) -> Result<(), String> {
+) -> Result<Option<String>, String> {
     let rib: Rib<A> = routes.iter().copied().collect();
     let entrant = Entrant::new(engine);
     let subject = contestants::named::<A>(engine, entrant.options)?.build(&rib)?;
@@ -104,12 +110,13 @@ fn look<A: Family>(
     for from in (0..count).step_by(DRAWN) {
         stream.run(0, (count - from).min(DRAWN), 256);
     }
-    Ok(())
+    Ok(subject.isa().map(String::from))
 }
 
-fn find(engine: &str, stations: usize, count: usize) -> Result<(), String> {
+fn find(engine: &str, stations: usize, count: usize) -> Result<Option<String>, String> {
     let entries = matching::entries(stations);
-    let mut table = contestants::exact_named(engine)?.build(stations)?;
+    let contestant = contestants::exact_named(engine)?;
+    let mut table = contestant.build(stations)?;
     match table.insert(&entries) {
         0 => {}
         refused => return Err(format!("{engine} refuses {refused} entries")),
@@ -119,10 +126,15 @@ fn find(engine: &str, stations: usize, count: usize) -> Result<(), String> {
     for from in (0..count).step_by(DRAWN) {
         stream.run(0, (count - from).min(DRAWN), 256);
     }
-    Ok(())
+    Ok(Some(contestant.isa))
 }
 
-fn meet(engine: &str, flows: usize, count: usize, is_flood: bool) -> Result<(), String> {
+fn meet(
+    engine: &str,
+    flows: usize,
+    count: usize,
+    is_flood: bool,
+) -> Result<Option<String>, String> {
     let Choice { name, options } = engine.parse().map_err(|bad: BadChoice| bad.to_string())?;
     let entry = flow::engine(&name).ok_or_else(|| format!("no flow table `{name}`"))?;
     let mut with = matching::fixed_seed();
@@ -140,34 +152,38 @@ fn meet(engine: &str, flows: usize, count: usize, is_flood: bool) -> Result<(), 
             *key_of = key(if is_flood { at } else { at % known } as u32);
         }
         let (keys, ids) = (&keys[..n], &mut ids[..n]);
-        table.find_or_insert_batch(SECOND, 6 * SECOND, keys, ids, &mut |_, _, _| ());
+        // Time passes in a flood: where all expire alike, `flow-table` has to look whether one that
+        // could go has just come.
+        let now = SECOND + if is_flood { 50 * from as u64 } else { 0 };
+        table.find_or_insert_batch(now, now + 5 * SECOND, keys, ids, &mut |_, _, _| ());
     }
     let found = table.capacity().entries;
     if !is_flood && found < known {
         Err(format!("{engine} has {found} of {known} flows"))
     } else {
-        Ok(())
+        Ok(Some(table.isa().into()))
     }
 }
 
 fn perf(mut command: Command, program: &[&OsStr]) -> Result<Misses, String> {
     command.args(["stat", "-x,", "-e", "cache-references,cache-misses", "--"]).args(program);
-    let text = said(command)?;
+    let (text, isa) = said(command)?;
     let count = |event: &str| {
         let line = text.lines().find(|line| line.contains(event));
         let first = line.and_then(|line| line.split(',').next()?.parse().ok());
         first.ok_or_else(|| "perf counts nothing here".to_string())
     };
-    Ok(Misses { references: count("cache-references")?, misses: count("cache-misses")? })
+    let (references, misses) = (count("cache-references")?, count("cache-misses")?);
+    Ok(Misses { references, misses, isa })
 }
 
 fn cachegrind(last_level: u32, program: &[&OsStr]) -> Result<Misses, String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     command.args(["--D1=32768,8,64".to_string(), format!("--LL={last_level},16,64")]).args(program);
-    let text = said(command)?;
+    let (text, isa) = said(command)?;
     let count = |name| number_of(&text, name).ok_or(format!("cachegrind counts no `{name}`"));
-    Ok(Misses { references: count("D refs")?, misses: count("LLd misses")? })
+    Ok(Misses { references: count("D refs")?, misses: count("LLd misses")?, isa })
 }
 
 /// Of lines like `==7== D   refs:      1,234  (1,200 rd + 34 wr)` the number behind `name`.
@@ -182,12 +198,18 @@ fn number_of(text: &str, name: &str) -> Option<u64> {
     first.replace(',', "").parse().ok()
 }
 
-/// What a tool writes to its standard error, if all went well.
-fn said(mut command: Command) -> Result<String, String> {
+/// What a tool writes to its standard error, if all went well, and the instruction set that the
+/// watched program has printed.
+fn said(mut command: Command) -> Result<(String, Option<String>), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(text) } else { Err(format!("{name}: {}", reason(&text))) }
+    if !output.status.success() {
+        return Err(format!("{name}: {}", reason(&text)));
+    }
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let isa = printed.lines().find_map(|line| line.strip_prefix(ISA));
+    Ok((text, isa.map(String::from)))
 }
 
 /// The last line that the watched program said, or else the tool: what a record
@@ -199,6 +221,9 @@ fn reason(text: &str) -> String {
     let words = line.unwrap_or("it failed and says nothing").split(' ');
     words.map(short_name).collect::<Vec<_>>().join(" ")
 }
+
+/// How a line begins that names the instruction set of what was driven.
+pub const ISA: &str = "isa: ";
 
 /// In a flow table's time.
 const SECOND: u64 = 1_000_000_000;
@@ -223,10 +248,11 @@ mod tests {
     fn flows_are_found_or_flood() {
         for table in ["flows:2000", "flood:2000"] {
             for engine in flow::engines() {
-                assert_eq!(drive(engine.card.name, table, 1000), Ok(()), "{table}");
+                assert!(drive(engine.card.name, table, 1000).is_ok(), "{table}");
             }
         }
-        assert_eq!(drive("flow-table", "flows:1", 10), Ok(()));
+        let portable = Some("portable".into());
+        assert_eq!(drive("flow-table:isa=portable", "flows:1", 10), Ok(portable));
         assert!(drive("flow-table:full=never", "flows:2000", 0).is_err());
         assert!(drive("rutter4", "flows:2000", 0).is_err());
     }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use super::default_hop::{self, DefaultHop};
 use super::flatten::Flatten;
+use super::instruments::{Instrumented, Reads, address};
 use super::isa::{self, Isa};
 use super::rebuilt::{Rebuilt, RebuiltWriter};
 use super::{Card, Entry, Lpm, Options, Refusal, Writer};
@@ -81,14 +82,7 @@ struct Blocks {
 
 impl Lpm<u128> for PlanB {
     fn lookup(&self, dst: u128) -> Hop {
-        let (x, mut at) = (turned(high(dst)), 0);
-        let (&leaves, inner) = self.levels.split_last().expect("I1: there are leaves");
-        for &level in inner {
-            at = at * FANOUT + Portable::rank(&self.nodes[(level + at) as usize], x);
-        }
-        at = at * KEYS as u32 + Portable::rank(&self.nodes[(leaves + at) as usize], x);
-        let value = self.finish(self.hops[at as usize], dst);
-        self.default.or(value)
+        self.default.or(self.value_by(dst, |_| ()))
     }
 
     fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
@@ -127,7 +121,39 @@ impl Lpm<u128> for PlanB {
     }
 }
 
+impl Reads<u128> for PlanB {
+    fn reads(&self, dst: u128) -> Vec<usize> {
+        let mut reads = Vec::new();
+        self.value_by(dst, |place| reads.push(place));
+        // A block is searched by halving: the last steps are on one line.
+        reads.dedup_by_key(|place| *place / LINE);
+        reads
+    }
+}
+
 impl PlanB {
+    /// The value of `dst`; `seen` is told each place that is read.
+    #[inline(always)]
+    fn value_by(&self, dst: u128, mut seen: impl FnMut(usize)) -> u32 {
+        let (x, mut at) = (turned(high(dst)), 0);
+        let (&leaves, inner) = self.levels.split_last().expect("I1: there are leaves");
+        let mut rank = |place: u32| {
+            let node = &self.nodes[place as usize];
+            seen(address(node));
+            Portable::rank(node, x)
+        };
+        for &level in inner {
+            at = at * FANOUT + rank(level + at);
+        }
+        at = at * KEYS as u32 + rank(leaves + at);
+        let value = &self.hops[at as usize];
+        seen(address(value));
+        match *value {
+            value if value & DEEP == 0 => value,
+            value => self.blocks.lookup_by(value & !DEEP, dst as u64, seen),
+        }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     fn batch_avx2(&self, dsts: &[u128], hops: &mut [Hop]) {
@@ -279,11 +305,22 @@ fn rank_avx512(node: &Node, x: i64) -> u32 {
 
 impl Blocks {
     fn lookup(&self, block: u32, low: u64) -> u32 {
+        self.lookup_by(block, low, |_| ())
+    }
+
+    #[inline(always)]
+    fn lookup_by(&self, block: u32, low: u64, mut seen: impl FnMut(usize)) -> u32 {
         let block = block as usize;
         let first = block.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
+        seen(address(&self.ends[block])); // the end before it is beside it
         let starts = &self.starts[first..self.ends[block] as usize];
-        let after = starts.partition_point(|&start| start <= low);
-        self.hops[first + after - 1] // after >= 1: I4, a block starts at 0
+        let after = starts.partition_point(|start| {
+            seen(address(start));
+            *start <= low
+        });
+        let hop = &self.hops[first + after - 1]; // after >= 1: I4, a block starts at 0
+        seen(address(hop));
+        *hop
     }
 
     /// Adds the block of one /64, given by its low halves, and names it.
@@ -315,8 +352,16 @@ impl Rebuilt<u128> for PlanB {
 fn build(
     rib: &Rib<u128>,
     options: &Options,
-    _: &Arc<Domain>,
+    domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    Ok(instrumented(rib, options, domain)?.writer)
+}
+
+pub(super) fn instrumented(
+    rib: &Rib<u128>,
+    options: &Options,
+    _: &Arc<Domain>,
+) -> Result<Instrumented<u128>, Refusal> {
     options.check(&CARD)?;
     let rank = Isa::choose(&CARD, options)?;
     let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
@@ -334,7 +379,8 @@ fn build(
     }
     let (nodes, levels) = lay_out(&top).map_err(no_memory)?;
     let default = DefaultHop::of(rib);
-    Ok(Box::new(RebuiltWriter(Arc::new(PlanB { nodes, levels, hops, blocks, default, rank }))))
+    let table = Arc::new(PlanB { nodes, levels, hops, blocks, default, rank });
+    Ok(Instrumented { reads: table.clone(), writer: Box::new(RebuiltWriter(table)) })
 }
 
 /// Starts of intervals by their high halves, with values; and what lies deeper.
@@ -416,6 +462,9 @@ const KEYS: usize = 8;
 
 const FANOUT: u32 = KEYS as u32 + 1;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 const DEEP: u32 = 1 << 31;
 
 /// 16 and 64 measured alike.
@@ -431,6 +480,29 @@ mod tests {
     #[test]
     fn avx2_passes_where_the_processor_has_it() {
         crate::lpm::oracle::passes_with_isa(ENTRY, "avx2");
+    }
+
+    /// A line a level and one for the hop; of a /64 with borders inside its block's beside.
+    #[test]
+    fn reads_are_lines_of_the_way_to_the_answer() {
+        let place = |i: u128| 0x2001 << 112 | i << 81;
+        let deep = place(3) | 1 << 70;
+        let routes = (0..60).map(|i| (Prefix::covering(place(i), 48), Hop(i as u32 % 7 + 1)));
+        let within = (0..40).map(|i| (Prefix::covering(deep | i << 8, 120), Hop(8 + i as u32 % 2)));
+        let rib: Rib<u128> = routes.chain(within).collect();
+        let built = instrumented(&rib, &Options::default(), &Domain::new()).unwrap();
+        let counters = built.writer.table().counters();
+        let levels =
+            counters.iter().find(|count| count.0 == "levels").map_or(0, |one| one.1 as usize);
+        assert!(levels > 1, "more than a root");
+        for dst in [place(2), place(2) | 1 << 79, place(2) | 1 << 80, place(59)] {
+            let reads = built.reads.reads(dst);
+            assert_eq!(reads.len(), levels + 1);
+            // The nodes lie in the order of their levels.
+            assert!(reads[..levels].is_sorted() && reads.iter().all(|place| place % 4 == 0));
+        }
+        let inside = built.reads.reads(deep | 5 << 8).len();
+        assert!((levels + 4..levels + 10).contains(&inside), "{inside} lines for {levels} levels");
     }
 
     #[test]

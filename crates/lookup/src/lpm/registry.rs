@@ -85,8 +85,10 @@ impl Instruments for u32 {
 
 impl Instruments for u128 {
     fn instrumented() -> &'static [(&'static str, BuildInstrumented<u128>)] {
-        const ALL: &[(&str, BuildInstrumented<u128>)] =
-            &[(super::rutter6::ENTRY.card.name, super::rutter6::instrumented)];
+        const ALL: &[(&str, BuildInstrumented<u128>)] = &[
+            (super::rutter6::ENTRY.card.name, super::rutter6::instrumented),
+            (super::planb::ENTRY.card.name, super::planb::instrumented),
+        ];
         ALL
     }
 }

@@ -179,8 +179,13 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
             return measure::run(&GPU_SUITE.map(String::from), options, true, Some(limit), out);
         }
         Action::Words => words(out)?,
-        Action::Drive { engine, table, count } => lab::misses::drive(&engine, &table, count)
-            .map_err(|what| lab::Error::Missing { experiment: "lab drive", what })?,
+        Action::Drive { engine, table, count } => {
+            let isa = lab::misses::drive(&engine, &table, count)
+                .map_err(|what| lab::Error::Missing { experiment: "lab drive", what })?;
+            if let Some(isa) = isa {
+                out.line(format_args!("{}{isa}", lab::misses::ISA))?;
+            }
+        }
         Action::Forward { family, hugepages } => {
             lab::experiments::serve_hugepages(&family, hugepages)
                 .map_err(|what| lab::Error::Missing { experiment: "lab forward", what })?;

@@ -84,6 +84,10 @@ impl Experiment for Table3 {
             let row = Row::new(labels);
             Ok(vec![match counter.count(engine, table, lookups) {
                 Ok(found) => {
+                    let row = match &found.isa {
+                        Some(isa) => row.labelled("isa", isa),
+                        None => row,
+                    };
                     let share = found.misses as f64 * 100.0 / found.references.max(1) as f64;
                     row.with("references", found.references as f64)
                         .with("misses", found.misses as f64)

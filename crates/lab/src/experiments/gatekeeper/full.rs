@@ -1,11 +1,11 @@
 //! New flows into a full table, and beside them its cache lines read alone.
 
-use lookup::exact::flow::{Entry, FlowId, FlowTable, Wanted, engines};
+use lookup::exact::flow::{FlowId, FlowTable, Wanted};
 use lookup::hint::prefetch;
 use lookup::lpm::Options;
 use lookup::pages::{Kind, Pages};
 
-use super::key;
+use super::{Contestant, OURS, contestants, key};
 use crate::lookups::Claim;
 use crate::matching::fixed_seed;
 use crate::record::Bound;
@@ -19,7 +19,7 @@ pub(super) fn rows(context: &mut Context) -> Result<Vec<Row>, Error> {
         clock::cores().last().map(|&core| clock::pin(core));
         let bits: u32 = name.trim_start_matches("2^").parse().expect("it was made of a number");
         // One after the other: two do not always fit.
-        Ok(engines().iter().flat_map(|entry| measure(context, entry, name, 1 << bits)).collect())
+        Ok(contestants().flat_map(|one| measure(context, one, name, 1 << bits)).collect())
     })
 }
 
@@ -27,6 +27,7 @@ pub(super) const CLAIMS: &[Claim] = &[Claim::Judge(goals)];
 
 /// The goals; none is met by a table that takes less than its lines do.
 fn goals(rows: &[Row]) -> Vec<Verdict> {
+    // Of two rows of a table the first is by its best instructions, here and there the same.
     let ns = |engine: &str, places: &str| {
         let of = [("engine", engine), ("places", places)];
         rows.iter().filter(|row| row.is(&of)).find_map(|row| row.median("requests_ns"))
@@ -65,34 +66,32 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
     ]
 }
 
-fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<Row> {
-    let row =
-        |engine: &str| Row::new([("engine", engine.to_string()), ("places", size.to_string())]);
+fn measure(context: &Context, one: Contestant, size: &str, places: usize) -> Vec<Row> {
+    let row = |engine: &str| one.row().labelled("engine", engine).labelled("places", size);
     // Where all is full but one, these search all of it for a flow that is not there.
-    let is_open = ["linear", "quadratic", "double-hash"].contains(&entry.card.name);
+    let is_open = ["linear", "quadratic", "double-hash"].contains(&one.name());
     let entries = if is_open { places / 20 * 19 } else { places - 1 };
     let second = 1_000_000_000;
-    let table = match (entry.build)(Wanted { entries, second }, &options(entry)) {
+    let table = match one.build(Wanted { entries, second }, options(one)) {
         Ok(table) => table,
-        Err(refusal) => return vec![row(entry.card.name).noting(refusal.to_string())],
+        Err(refusal) => return vec![row(one.name()).noting(refusal.to_string())],
     };
     let mut flood = Flood { table, fresh: 0, now: second };
     flood.fill(entries);
-    let (lines, mut from) =
-        ((entry.card.name == OURS).then(|| Lines::new(places, places, false)), 0);
+    let (lines, mut from) = ((one.name() == OURS).then(|| Lines::new(places, places, false)), 0);
     let mut variants = vec![Variant::new("", repeat(SLICE, || flood.bring(SLICE)))];
     match &lines {
         None => {}
         Some(Ok(lines)) => {
             variants.push(Variant::new("", repeat(SLICE, || lines.read(&mut from, SLICE))));
         }
-        Some(Err(_)) => return vec![row(entry.card.name).noting("no memory for its lines alone")],
+        Some(Err(_)) => return vec![row(one.name()).noting("no memory for its lines alone")],
     }
     let timings = context.measure(&mut variants);
     drop(variants);
     let capacity = flood.table.capacity();
     let filled = capacity.entries as f64 / capacity.slots as f64 * 100.0;
-    let figures = [entry.card.name, LINES].into_iter().zip(timings).map(|(name, timing)| {
+    let figures = [one.name(), LINES].into_iter().zip(timings).map(|(name, timing)| {
         let row = row(name).with("requests_ns", timing.nanos);
         row.with("requests_mps", timing.rate.scaled(1e-6)).with("filled_percent", filled)
     });
@@ -100,9 +99,9 @@ fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<R
 }
 
 /// Ours has no use for pages here.
-pub(super) fn options(entry: &Entry) -> Options {
+pub(super) fn options(one: Contestant) -> Options {
     let mut options = fixed_seed();
-    if entry.card.name == OURS {
+    if one.name() == OURS {
         options.0.insert("decided_max".into(), "0".into());
     }
     options
@@ -194,7 +193,6 @@ impl Lines {
     }
 }
 
-const OURS: &str = "flow-table";
 const LINES: &str = "its lines alone";
 const BATCH: usize = 64;
 /// Flows between two looks at the clock: where the search for room fails, each takes 32 µs.

@@ -1,9 +1,12 @@
 //! The tables by load once more, at 2^25 places: no cache holds them. One after the other, as
 //! two do not always fit; each is filled once, from load to load.
 
-use lookup::exact::flow::{Entry, FlowId, FlowKey, FlowTable, Wanted, engines};
+use std::fmt;
+
+use lookup::exact::flow::{FlowId, FlowKey, FlowTable, Wanted};
 
 use super::{CHURN_ROUNDS, CHURNED, LOOKUPS, alone, answers, churn, grouped, insert, key, keys};
+use super::{Contestant, contestants};
 use crate::data::Rng;
 use crate::slices::{Variant, rounds};
 use crate::{Context, Error, Row, clock};
@@ -11,24 +14,31 @@ use crate::{Context, Error, Row, clock};
 /// A table a cell.
 pub(super) fn rows(context: &mut Context, loads: &[usize]) -> Result<Vec<Row>, Error> {
     let bits = context.pick(25, 18);
-    let cells = engines().iter().map(|entry| format!("{}, 2^{bits} places", entry.card.name));
-    context.cells(cells.collect::<Vec<_>>(), |context, cell| {
+    let cells = contestants().map(|one| Cell(one, bits));
+    context.cells(cells.collect::<Vec<_>>(), |context, Cell(one, bits)| {
         clock::cores().last().map(|&core| clock::pin(core));
-        let mut entries = engines().iter();
-        let entry = entries.find(|entry| cell.split(',').next() == Some(entry.card.name));
-        Ok(measure(context, entry.expect("a cell is named after one"), bits, loads))
+        Ok(measure(context, *one, *bits, loads))
     })
 }
 
-fn measure(context: &Context, entry: &Entry, bits: u32, loads: &[usize]) -> Vec<Row> {
+/// A table, and the logarithm of its places.
+struct Cell(Contestant, u32);
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell(one, bits) = self;
+        write!(f, "{}, {}, 2^{bits} places", one.name(), one.isa)
+    }
+}
+
+fn measure(context: &Context, one: Contestant, bits: u32, loads: &[usize]) -> Vec<Row> {
     let places = 1_usize << bits;
     let row = |tenths: usize| {
         let load = format!("{:.1}", tenths as f64 / 10.0);
-        let labels = [("engine", entry.card.name.to_string()), ("load", load)];
-        Row::new(labels).labelled("places", format!("2^{bits}"))
+        one.row().labelled("load", load).labelled("places", format!("2^{bits}"))
     };
     let wanted = Wanted { entries: places - 1, second: 1000 };
-    let mut table = match (entry.build)(wanted, &super::full::options(entry)) {
+    let mut table = match one.build(wanted, super::full::options(one)) {
         Ok(table) => table,
         Err(refusal) => return vec![row(loads[0]).noting(refusal.to_string())],
     };

@@ -9,6 +9,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
+use crate::reads::SUFFIX;
 use crate::record::short;
 use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 
@@ -77,10 +78,6 @@ fn parts(context: &Context) -> Vec<Part> {
 
 /// The goals of the issue, each for every table that was measured.
 fn goals(rows: &[Row]) -> Vec<Verdict> {
-    let mut tables: Vec<&str> = rows.iter().map(|row| row.label("table")).collect();
-    tables.dedup();
-    tables.sort_unstable();
-    tables.dedup();
     let of = |table: &str| {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.label("table") == table).collect();
         let has = |family| rows.iter().any(|row| row.label("family") == family);
@@ -92,7 +89,33 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
         verdicts.extend(families.filter_map(|of| everywhere(&rows, of, table)));
         verdicts
     };
-    tables.iter().flat_map(|table| of(table)).collect()
+    tables(rows).into_iter().flat_map(of).collect()
+}
+
+/// What the reads of an engine alone would make of its goals over one rival, where both took
+/// part: no goals themselves.
+pub(super) fn allowed(rows: &[Row]) -> Vec<Verdict> {
+    const READS: [(&str, &str); 2] = [("rutter4", "rutter4-reads"), ("rutter6", "rutter6-reads")];
+    let one = |goal: &&Rate| !goal.rivals.is_empty();
+    let of = |table: &str| {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.label("table") == table).collect();
+        let judged = RATES.iter().filter(one).filter_map(|goal| {
+            let (_, ours) = READS.into_iter().find(|(engine, _)| *engine == goal.ours)?;
+            let verdict = Rate { ours, ..*goal }.judge(&rows, table);
+            let said = verdict.holds().is_some();
+            said.then(|| Verdict::beside(verdict.claim, verdict.measured))
+        });
+        judged.collect::<Vec<_>>()
+    };
+    tables(rows).into_iter().flat_map(of).collect()
+}
+
+fn tables(rows: &[Row]) -> Vec<&str> {
+    let mut tables: Vec<&str> = rows.iter().map(|row| row.label("table")).collect();
+    tables.dedup();
+    tables.sort_unstable();
+    tables.dedup();
+    tables
 }
 
 /// As location data are, which nobody tunes a table for.
@@ -115,6 +138,7 @@ impl Goal {
 }
 
 /// `ours` against the best of `rivals`, names or beginnings of names.
+#[derive(Clone, Copy)]
 struct Rate {
     family: &'static str,
     ours: &'static str,
@@ -148,8 +172,8 @@ impl Rate {
             Some(plain) if figures(&|name| name == *rivals).is_none() => plain,
             _ => *rivals,
         };
-        // The same engine with other instructions is no rival.
-        let is_own = |name: &str| name.starts_with(*ours);
+        // The same engine with other instructions is no rival, and nobody's reads are.
+        let is_own = |name: &str| name.starts_with(*ours) || name.ends_with(SUFFIX);
         let best = figures(&|name| !is_own(name) && name.starts_with(rivals));
         match (own, best) {
             (Some((own, _)), Some((best, name))) => {

@@ -69,7 +69,10 @@ impl Experiment for Peers {
         let note = "rate_mlps: from this machine's memory and back into it, copied to locked memory \
             and from it by one core; end_mlps: from locked memory; resident_mlps: addresses and hops stay on the \
             device; bus_mlps: what copies both ways at once would take";
-        Ok(context.record(rows, verdicts, vec![bench.what(), note.into()]))
+        let isa = "isa: of the engine's bursts on the cores, whatever their number and beside a device; \
+            ptx: a GPU's own instructions; a model of a device answers by the engine";
+        let notes = vec![bench.what(), note.into(), isa.into()];
+        Ok(context.record(rows, verdicts, notes))
     }
 }
 
@@ -80,9 +83,15 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     };
     let claim = "rutter4 on two cores does 1.8 times what it does on one";
     // The best of several turns: others may be at work on some of the cores.
-    let rate = |device| Some(of("rutter4", device)?.figures.get("rate_mlps")?.best);
+    let rate = |device| {
+        let row = of("rutter4", device)?;
+        Some((row.figures.get("rate_mlps")?.best, row.label("isa")))
+    };
     let threads = match (rate("two cores").or(rate("threads")), rate("one core")) {
-        (Some(two), Some(one)) => Verdict::at_least(claim, two / one, 1.8, "times"),
+        (Some((two, by)), Some((one, same))) if by == same => {
+            Verdict::at_least(claim, two / one, 1.8, "times")
+        }
+        (Some(_), Some(_)) => Verdict::open(claim, "they have other instruction sets"),
         _ => Verdict::open(claim, "there is one core"),
     };
     let goal = |claim: &str, engine, figure: &str, least| {
@@ -149,7 +158,7 @@ fn rows<A: Exports>(
     let rib = routes.iter().copied().collect();
     let dsts = cell.traffic.draw(routes, context.pick(1 << 23, 1 << 18), 1);
     let table = bench.table(cell.engine, &rib)?;
-    let wanted = wanted(&table, &dsts);
+    let (wanted, isa) = (wanted(&table, &dsts), table.lpm().isa());
     let failed = |fault| bench.missing(&fault);
     let mut device = bench.device()?;
     device.load(&table).map_err(failed)?;
@@ -204,6 +213,7 @@ fn rows<A: Exports>(
                 ("engine", cell.engine.into()),
                 ("traffic", cell.traffic.to_string()),
                 ("device", device.to_string()),
+                ("isa", if *device == GPU { "ptx" } else { isa }.to_string()),
             ];
             let row = Row::new(labels).with("rate_mlps", rate);
             match &limits {

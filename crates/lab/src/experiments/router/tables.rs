@@ -24,6 +24,7 @@ pub(in crate::experiments) struct Tables<A: Frames> {
     forwarding: Arc<Forwarding>,
     oracle: Intervals<A>,
     multipath: bool,
+    isa: &'static str,
 }
 
 /// The side that changes the table: it may go to another thread.
@@ -55,8 +56,13 @@ impl<A: Frames> Tables<A> {
         drop(reader);
         vrfs.iter_mut().for_each(|vrf| A::install(vrf, writer.table()));
         forwarding.vrfs.publish(vrfs);
-        let oracle = Intervals::new(routes);
-        Ok((Tables { domain, forwarding, oracle, multipath }, Updater { rib, writer }))
+        let (oracle, isa) = (Intervals::new(routes), writer.table().isa());
+        Ok((Tables { domain, forwarding, oracle, multipath, isa }, Updater { rib, writer }))
+    }
+
+    /// The instruction set of the engine's lookups in bursts.
+    pub fn isa(&self) -> &'static str {
+        self.isa
     }
 
     /// Registers the calling thread as one that reads the tables.

@@ -37,7 +37,7 @@ pub(in crate::experiments) fn engines<A: Frames>(
         match bed {
             Ok(bed) => {
                 variants.push(Variant::new(*name, bed));
-                taken.push(row(name));
+                taken.push(row(name).labelled("isa", tables.isa()));
             }
             Err(reason) => rows.push(row(name).noting(reason)),
         }

@@ -147,6 +147,10 @@ pub trait FlowTable: Send {
 
     /// The same by class.
     fn counts(&self) -> Counts;
+
+    /// The instruction set by which [`FlowTable::find_or_insert_batch`] finds and makes flows:
+    /// `avx2` or `portable`. All else is portable in every table.
+    fn isa(&self) -> &'static str;
 }
 
 /// Who hears of a flow that goes: with its page, and why.

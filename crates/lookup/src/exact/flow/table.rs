@@ -445,6 +445,10 @@ impl<C: Core> FlowTable for Table<C> {
         let (pages, decided_max) = (self.books.pages.taken(), self.books.pages.all().len());
         Counts { pages, decided_max, ..self.books.counts }
     }
+
+    fn isa(&self) -> &'static str {
+        self.claims_by().name()
+    }
 }
 
 /// Keys whose lines are asked for together.

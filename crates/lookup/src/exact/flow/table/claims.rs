@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::{Core, TURNS, Table};
 use crate::exact::flow::age::Prefer;
 use crate::exact::flow::hint::{HINTS_LAST, Hint, Sure};
+use crate::exact::flow::size::Batch;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::exact::flow::words::Avx2;
 use crate::exact::flow::words::{Base, Words};
@@ -23,13 +24,21 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        match self.isa {
+        match self.claims_by() {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: the others exist only where the processor has AVX2, BMI2 and POPCNT.
-            isa if isa != Isa::Portable => unsafe {
-                self.claim_groups_avx2(expires, keys, ids, gone);
-            },
+            // SAFETY: the value exists only where the processor has AVX2, BMI2 and POPCNT.
+            Isa::Avx2 => unsafe { self.claim_groups_avx2(expires, keys, ids, gone) },
             _ => self.claim_groups(Base, expires, keys, ids, gone),
+        }
+    }
+
+    /// The instructions of a claim: there is nothing for AVX-512, which has AVX2 within it, and
+    /// nothing for single keys and turns.
+    pub(super) fn claims_by(&self) -> Isa {
+        match (self.batch, self.isa) {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            (Batch::Groups, isa) if isa != Isa::Portable => Isa::Avx2,
+            _ => Isa::Portable,
         }
     }
 

@@ -107,6 +107,8 @@ fn every_instruction_set_makes_the_same_choices() {
         let mut rngs = [(); 2].map(|()| Rng::new(9));
         let mut twins =
             ["portable", isa].map(|isa| Twin::new(built(ours(), size, &[("isa", isa)])));
+        let vectors = if cfg!(miri) { "portable" } else { "avx2" };
+        assert_eq!(twins.each_ref().map(|twin| twin.table.isa()), ["portable", vectors]);
         let mut now = SECOND;
         for round in 0..rounds {
             for (rng, twin) in rngs.iter_mut().zip(&mut twins) {
