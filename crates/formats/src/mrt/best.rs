@@ -1,6 +1,9 @@
 //! The best route of each prefix among all peers' routes.
 
 use std::collections::HashMap;
+use std::hash::Hash;
+
+use lookup::{Addr, Prefix};
 
 use super::decode::{Event, Peer, Route};
 use crate::memory::{self, NoMemory, Small};
@@ -9,11 +12,19 @@ use crate::prefix::AnyPrefix;
 /// Routes by (prefix, peer, path id), and the choice among them: highest
 /// LOCAL_PREF, shortest AS path, lowest origin, lowest MED among routes from the
 /// same neighbour AS, lowest peer address (RFC 4271 §9.1.2.2).
-#[derive(Clone, Debug, Default)]
+///
+/// A million IPv4 prefixes of one peer take about 60 MiB: the families are apart, and
+/// the routes of a prefix are a chain in one list. A list for each prefix took 270 MiB,
+/// which is more than a policy's process has by default.
+#[derive(Clone, Debug)]
 pub struct BestPath {
-    prefixes: Vec<(AnyPrefix, Vec<Entry>)>,
-    /// Index into `prefixes`.
-    places: HashMap<AnyPrefix, u32>,
+    v4: Family<u32>,
+    v6: Family<u128>,
+    /// The places of both, in order of first appearance.
+    order: Vec<Place>,
+    entries: Vec<Entry>,
+    /// The first of the entries that are not in use.
+    free: u32,
     routes: Ids<Route>,
     peers: Ids<Peer>,
     /// Routes that each peer has here.
@@ -21,12 +32,41 @@ pub struct BestPath {
     small: Small,
 }
 
-/// Twelve bytes, since a full dump has tens of millions.
+/// The prefixes of one family, each with its first entry.
+#[derive(Clone, Debug, Default)]
+struct Family<A: Addr> {
+    prefixes: Vec<(Prefix<A>, u32)>,
+    /// Index into `prefixes`.
+    places: HashMap<Prefix<A>, u32>,
+}
+
+/// A prefix's index in its family; those of IPv6 have [`V6`].
+type Place = u32;
+
+/// Sixteen bytes, since a full dump has tens of millions.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     peer: u32,
     path_id: u32,
     route: u32,
+    /// The next entry of the prefix, or [`NONE`].
+    next: u32,
+}
+
+impl Default for BestPath {
+    fn default() -> Self {
+        BestPath {
+            v4: Family::default(),
+            v6: Family::default(),
+            order: Vec::new(),
+            entries: Vec::new(),
+            free: NONE,
+            routes: Ids::default(),
+            peers: Ids::default(),
+            counts: Vec::new(),
+            small: Small::default(),
+        }
+    }
 }
 
 impl BestPath {
@@ -36,8 +76,13 @@ impl BestPath {
     /// When there is no memory for it.
     pub fn grow(&mut self) -> Result<(), NoMemory> {
         self.small.ask()?;
-        memory::grow(&mut self.prefixes)?;
-        memory::grow_map(&mut self.places)?;
+        self.v4.grow()?;
+        self.v6.grow()?;
+        memory::grow(&mut self.order)?;
+        if self.entries.len() >= NONE as usize {
+            return Err(NoMemory { wanted: self.entries.len() * size_of::<Entry>() });
+        }
+        memory::grow(&mut self.entries)?;
         memory::grow(&mut self.counts)?;
         self.peers.grow()?;
         self.routes.grow()
@@ -50,16 +95,13 @@ impl BestPath {
             Event::Announce { peer, path_id, prefix, route } => {
                 let peer = self.peer(peer);
                 let route = self.routes.id(route);
-                self.insert(prefix, Entry { peer, path_id, route });
+                self.insert(prefix, Entry { peer, path_id, route, next: NONE });
                 touched(prefix);
             }
             Event::Withdraw { peer, path_id, prefix } => {
                 let peer = self.peer(peer);
-                let Some(&place) = self.places.get(&prefix) else { return };
-                let entries = &mut self.prefixes[place as usize].1;
-                let found = entries.iter().position(|e| (e.peer, e.path_id) == (peer, path_id));
-                if let Some(found) = found {
-                    entries.remove(found);
+                let Some(place) = self.place(&prefix) else { return };
+                if self.remove(place, |entry| (entry.peer, entry.path_id) == (peer, path_id)) {
                     self.counts[peer as usize] -= 1;
                     touched(prefix);
                 }
@@ -69,11 +111,10 @@ impl BestPath {
                 if core::mem::take(&mut self.counts[peer as usize]) == 0 {
                     return;
                 }
-                for (prefix, entries) in &mut self.prefixes {
-                    let before = entries.len();
-                    entries.retain(|entry| entry.peer != peer);
-                    if entries.len() < before {
-                        touched(*prefix);
+                for n in 0..self.order.len() {
+                    let place = self.order[n];
+                    if self.remove(place, |entry| entry.peer == peer) {
+                        touched(self.prefix(place));
                     }
                 }
             }
@@ -82,23 +123,53 @@ impl BestPath {
 
     /// The best route to `prefix`.
     pub fn best(&self, prefix: &AnyPrefix) -> Option<&Route> {
-        let place = *self.places.get(prefix)?;
-        self.choose(&self.prefixes[place as usize].1)
+        self.choose(self.place(prefix)?)
     }
 
     /// Every prefix that has a route, in order of first appearance, and its best.
     pub fn iter(&self) -> impl Iterator<Item = (AnyPrefix, &Route)> + '_ {
-        self.prefixes.iter().filter_map(|(prefix, entries)| Some((*prefix, self.choose(entries)?)))
+        self.order.iter().filter_map(|&place| Some((self.prefix(place), self.choose(place)?)))
     }
 
     /// Prefixes seen so far.
     pub fn len(&self) -> usize {
-        self.prefixes.len()
+        self.order.len()
     }
 
     /// True when none was seen.
     pub fn is_empty(&self) -> bool {
-        self.prefixes.is_empty()
+        self.order.is_empty()
+    }
+
+    fn place(&self, prefix: &AnyPrefix) -> Option<Place> {
+        match prefix {
+            AnyPrefix::V4(prefix) => self.v4.places.get(prefix).copied(),
+            AnyPrefix::V6(prefix) => self.v6.places.get(prefix).map(|place| place | V6),
+        }
+    }
+
+    fn prefix(&self, place: Place) -> AnyPrefix {
+        match place & V6 {
+            0 => AnyPrefix::V4(self.v4.prefixes[place as usize].0),
+            _ => AnyPrefix::V6(self.v6.prefixes[(place & !V6) as usize].0),
+        }
+    }
+
+    fn first(&mut self, place: Place) -> &mut u32 {
+        match place & V6 {
+            0 => &mut self.v4.prefixes[place as usize].1,
+            _ => &mut self.v6.prefixes[(place & !V6) as usize].1,
+        }
+    }
+
+    /// The routes of a prefix, in no order.
+    fn chain(&self, place: Place) -> impl Iterator<Item = &Entry> + '_ {
+        let first = match place & V6 {
+            0 => self.v4.prefixes[place as usize].1,
+            _ => self.v6.prefixes[(place & !V6) as usize].1,
+        };
+        let entry = |at: u32| self.entries.get(at as usize); // none at NONE
+        std::iter::successors(entry(first), move |last| entry(last.next))
     }
 
     fn peer(&mut self, peer: Peer) -> u32 {
@@ -110,27 +181,68 @@ impl BestPath {
     }
 
     fn insert(&mut self, prefix: AnyPrefix, entry: Entry) {
-        let place = *self.places.entry(prefix).or_insert_with(|| {
-            self.prefixes.push((prefix, Vec::new()));
-            (self.prefixes.len() - 1) as u32
-        });
-        let entries = &mut self.prefixes[place as usize].1;
-        let key = (entry.peer, entry.path_id);
-        match entries.iter_mut().find(|old| (old.peer, old.path_id) == key) {
-            Some(old) => *old = entry,
-            None => {
-                entries.push(entry);
-                self.counts[entry.peer as usize] += 1;
+        let (place, is_new) = match prefix {
+            AnyPrefix::V4(prefix) => self.v4.place(prefix),
+            AnyPrefix::V6(prefix) => {
+                let (place, is_new) = self.v6.place(prefix);
+                (place | V6, is_new)
             }
+        };
+        if is_new {
+            self.order.push(place);
         }
+        let first = *self.first(place);
+        let mut at = first;
+        while let Some(old) = self.entries.get_mut(at as usize) {
+            if (old.peer, old.path_id) == (entry.peer, entry.path_id) {
+                old.route = entry.route;
+                return;
+            }
+            at = old.next;
+        }
+        let entry = Entry { next: first, ..entry };
+        let at = self.free;
+        let at = match self.entries.get_mut(at as usize) {
+            Some(free) => {
+                self.free = free.next;
+                *free = entry;
+                at
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        *self.first(place) = at;
+        self.counts[entry.peer as usize] += 1;
     }
 
-    fn choose(&self, entries: &[Entry]) -> Option<&Route> {
+    /// Takes those entries of a prefix out; returns whether there was one.
+    fn remove(&mut self, place: Place, goes: impl Fn(&Entry) -> bool) -> bool {
+        let mut at = *self.first(place);
+        let (mut before, mut found) = (NONE, false);
+        while let Some(&entry) = self.entries.get(at as usize) {
+            if goes(&entry) {
+                match self.entries.get_mut(before as usize) {
+                    Some(before) => before.next = entry.next,
+                    None => *self.first(place) = entry.next,
+                }
+                self.entries[at as usize].next = std::mem::replace(&mut self.free, at);
+                found = true;
+            } else {
+                before = at;
+            }
+            at = entry.next;
+        }
+        found
+    }
+
+    fn choose(&self, place: Place) -> Option<&Route> {
         let first_steps =
             |route: &Route| (core::cmp::Reverse(route.local_pref), route.as_path_len, route.origin);
         let route = |entry: &Entry| self.routes.get(entry.route);
-        let best = entries.iter().map(|entry| first_steps(route(entry))).min()?;
-        let left = || entries.iter().filter(|entry| first_steps(route(entry)) == best);
+        let best = self.chain(place).map(|entry| first_steps(route(entry))).min()?;
+        let left = || self.chain(place).filter(|entry| first_steps(route(entry)) == best);
         // MED does not order routes of different neighbours: a route goes where one
         // of its own neighbour AS has a lower one, whatever the order of arrival.
         let mut lowest: Vec<_> = left().map(|e| (route(e).neighbour_as, route(e).med)).collect();
@@ -143,6 +255,28 @@ impl BestPath {
             .map(route)
     }
 }
+
+impl<A: Addr + Hash> Family<A> {
+    fn grow(&mut self) -> Result<(), NoMemory> {
+        memory::grow(&mut self.prefixes)?;
+        memory::grow_map(&mut self.places)
+    }
+
+    /// The index of a prefix, and whether it is a new one.
+    fn place(&mut self, prefix: Prefix<A>) -> (u32, bool) {
+        let before = self.prefixes.len();
+        let place = *self.places.entry(prefix).or_insert_with(|| {
+            self.prefixes.push((prefix, NONE));
+            before as u32
+        });
+        (place, self.prefixes.len() > before)
+    }
+}
+
+/// No entry: behind the last that there can be.
+const NONE: u32 = u32::MAX;
+/// A place of IPv6.
+const V6: Place = 1 << 31;
 
 /// Values by number, each stored once.
 #[derive(Clone, Debug)]
@@ -157,7 +291,7 @@ impl<T> Default for Ids<T> {
     }
 }
 
-impl<T: Copy + Eq + std::hash::Hash> Ids<T> {
+impl<T: Copy + Eq + Hash> Ids<T> {
     fn grow(&mut self) -> Result<(), NoMemory> {
         memory::grow(&mut self.values)?;
         memory::grow_map(&mut self.ids)
@@ -177,6 +311,8 @@ impl<T: Copy + Eq + std::hash::Hash> Ids<T> {
 
 #[cfg(test)]
 mod tests {
+    use lookup::rng::SplitMix64;
+
     use super::*;
 
     fn peer(n: u8) -> Peer {
@@ -246,5 +382,55 @@ mod tests {
         state.apply(&down(2), |_| touched += 1);
         state.apply(&down(2), |_| touched += 1);
         assert_eq!((touched, state.iter().count(), state.len()), (1, 1, 1));
+    }
+
+    /// Against lists that are searched, with few peers and prefixes of both families.
+    #[test]
+    fn chains_are_what_lists_would_be() {
+        let mut rng = SplitMix64(7);
+        let prefixes = [8, 9, 10].map(|len| AnyPrefix::covering([10, 0, 0, 0].into(), len));
+        let others = [32, 33].map(|len| AnyPrefix::covering([0x2001; 8].into(), len));
+        let prefixes = [&prefixes[..], &others].concat();
+        let mut state = BestPath::default();
+        type Routes = Vec<(Peer, u32, Route)>;
+        let mut lists: Vec<(AnyPrefix, Routes)> = Vec::new();
+        for _ in 0..20_000 {
+            let prefix = prefixes[rng.below(5) as usize].unwrap();
+            let (peer, path_id) = (peer(rng.below(4) as u8), rng.below(2) as u32);
+            let route = plain(rng.below(200) as u8);
+            let mut wanted = Vec::new();
+            let event = match rng.below(8) {
+                0 => Event::Down { peer },
+                1..4 => Event::Withdraw { peer, path_id, prefix },
+                _ => Event::Announce { peer, path_id, prefix, route },
+            };
+            for (of, list) in &mut lists {
+                let before = list.len();
+                match event {
+                    Event::Down { peer } => list.retain(|(of, ..)| *of != peer),
+                    _ if *of != prefix => {}
+                    _ => list.retain(|(of, id, _)| (*of, *id) != (peer, path_id)),
+                }
+                if list.len() < before {
+                    wanted.push(*of);
+                }
+            }
+            if matches!(event, Event::Announce { .. }) {
+                wanted = vec![prefix];
+                match lists.iter_mut().find(|(of, _)| *of == prefix) {
+                    Some((_, list)) => list.push((peer, path_id, route)),
+                    None => lists.push((prefix, vec![(peer, path_id, route)])),
+                }
+            }
+            let mut touched = Vec::new();
+            state.apply(&event, |prefix| touched.push(prefix));
+            assert_eq!(touched, wanted, "{event:?}");
+            let best = lists.iter().filter_map(|(of, list)| {
+                Some((*of, list.iter().min_by_key(|(peer, id, _)| (*peer, *id))?.2))
+            });
+            let found: Vec<_> = state.iter().map(|(prefix, route)| (prefix, *route)).collect();
+            assert_eq!(found, best.collect::<Vec<_>>(), "{event:?}");
+        }
+        assert!(state.entries.len() <= 5 * 4 * 2, "{}", state.entries.len());
     }
 }

@@ -20,6 +20,7 @@ mod full;
 mod generator;
 mod large;
 mod site;
+mod twins;
 
 use std::ops::Range;
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use lookup::lpm::Choice;
 
 use super::child::{Decider, Handed, Stop};
 use super::layout::AT;
 use crate::ask::{Question, Verdict};
-use crate::lua::{Mark, Options, Policy, Prepared, Stopper};
+use crate::lua::{Bytes, Mark, Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
@@ -41,8 +40,8 @@ pub(super) fn load(
     lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
     let names = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
-    let named: Vec<(_, Arc<[u8]>)> =
-        names.filter_map(|name| Some((name, Arc::from(handed.file(name)?)))).collect();
+    let named: Vec<_> =
+        names.filter_map(|name| Some((name, Bytes::new(handed.shared(name)?)))).collect();
     // A path is a name where no file has that name.
     let paths = named.iter().map(|(name, file)| (ways(name).1.to_owned(), file.clone()));
     let mut files: BTreeMap<_, _> = paths.collect();

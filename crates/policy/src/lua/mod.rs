@@ -34,6 +34,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use native::Bytes;
 pub use policy::Policy;
 pub use prepared::{Options, Prepared};
 pub use slots::Mark;

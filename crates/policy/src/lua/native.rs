@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::fmt;
 use std::io::Cursor;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
@@ -17,12 +18,36 @@ use lookup::{Addr, Hop, Rib};
 
 use super::table::{Budget, Refused, Table};
 
+/// The bytes of a file of a policy. A process has its files mapped before its memory is limited;
+/// a copy would count against the limit.
+#[derive(Clone)]
+pub struct Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Bytes {
+    /// Those of `bytes`, however they are kept.
+    pub fn new(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Self {
+        Bytes(bytes)
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.as_ref().len())
+    }
+}
+
 /// The parts of new tables; it stays at one address as long as the state that knows it.
 pub(super) struct Library {
     v4: (&'static Entry<u32>, EngineOptions),
     v6: (&'static Entry<u128>, EngineOptions),
     budget: Rc<Budget>,
-    files: BTreeMap<String, Arc<[u8]>>,
+    files: BTreeMap<String, Bytes>,
     /// Why the last table could not be made from a file, NUL-terminated.
     why: Vec<u8>,
 }
@@ -35,7 +60,7 @@ impl Library {
     pub fn new(
         engines: [&(String, EngineOptions); 2],
         bytes: usize,
-        files: BTreeMap<String, Arc<[u8]>>,
+        files: BTreeMap<String, Bytes>,
     ) -> Result<Box<Self>, String> {
         fn entry<A: Engines>(
             (name, options): &(String, EngineOptions),
@@ -77,8 +102,8 @@ impl Library {
     fn read<A: Family>(&self, name: &str, label: i64) -> Result<Table<A>, String> {
         let file = self.files.get(name);
         let file = file.ok_or_else(|| format!("no file {name} was given to the policy"))?;
-        let total = file.len() as u64;
-        let read = formats::Table::read(Cursor::new(Arc::clone(file)), total, &Load::default());
+        let total = file.as_ref().len() as u64;
+        let read = formats::Table::read(Cursor::new(file.clone()), total, &Load::default());
         let read = read.map_err(|error| format!("{name}: {error}"))?;
         let damaged = read.report.damaged;
         if damaged > 0 {
@@ -174,6 +199,7 @@ unsafe extern "C" fn content(
     // SAFETY: a Lua string and its length.
     let name = unsafe { std::slice::from_raw_parts(name.cast::<u8>(), *len) };
     let file = str::from_utf8(name).ok().and_then(|name| library.files.get(name));
+    let file = file.map(Bytes::as_ref);
     *len = file.map_or(0, |file| file.len());
     file.map_or(std::ptr::null(), |file| file.as_ptr().cast())
 }

@@ -1,14 +1,13 @@
 //! A Lua state with its libraries, and a policy loaded into it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use lookup::lpm::Options as EngineOptions;
 use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table};
 
 use super::call::Caller;
 use super::error::Error;
-use super::native::{self, Library};
+use super::native::{self, Bytes, Library};
 use super::policy::{Callees, Functions, LOOKS, Policy};
 use super::slots::{BATCH, Mark, Slots};
 use super::stop::{self, Stopper};
@@ -27,7 +26,7 @@ pub struct Options {
     /// The same for IPv6.
     pub engine6: (String, EngineOptions),
     /// The raw bytes of files, by the name that the policy uses. A policy's process opens none.
-    pub files: BTreeMap<String, Arc<[u8]>>,
+    pub files: BTreeMap<String, Bytes>,
     /// The result of `gt_lcore_id`: one for each process that runs the policy.
     pub worker: u32,
     /// Where it notes at which question it is.

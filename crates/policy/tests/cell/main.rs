@@ -12,6 +12,8 @@ mod deciders;
 mod hostile;
 #[cfg(feature = "lua")]
 mod lua;
+#[cfg(feature = "lua")]
+mod million;
 mod policies;
 mod rig;
 
@@ -42,8 +44,8 @@ fn main() -> ExitCode {
         all.push((name.to_owned(), Box::new(test)));
     }
     #[cfg(feature = "lua")]
-    for (name, test) in lua::TESTS {
-        all.push(((*name).to_owned(), Box::new(test)));
+    for (name, test) in [lua::TESTS, million::TESTS].concat() {
+        all.push((name.to_owned(), Box::new(test)));
     }
     for case in hostile::CASES {
         all.push((format!("hostile_{}", case.policy), Box::new(|| hostile::run(case))));

@@ -79,7 +79,7 @@ pub struct Handed {
     pub place: u32,
     watch: Arc<Watch>,
     load: Duration,
-    files: Vec<(String, Mapped)>,
+    files: Vec<(String, Arc<Mapped>)>,
     rings: Vec<[(usize, usize); 2]>,
 }
 
@@ -125,6 +125,18 @@ impl Handed {
     /// A file by its name.
     pub fn file(&self, name: &str) -> Option<&[u8]> {
         self.files.iter().find(|(found, _)| found == name).map(|(_, file)| file.bytes())
+    }
+
+    /// The same, for who keeps it longer.
+    pub fn shared(&self, name: &str) -> Option<Arc<dyn AsRef<[u8]> + Send + Sync>> {
+        let (_, file) = self.files.iter().find(|(found, _)| found == name)?;
+        Some(file.clone())
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }
 
@@ -257,7 +269,8 @@ impl Order {
                         0 => None,
                         _ => Some(Window::map(file.as_fd(), len)?),
                     };
-                    files.push((String::from_utf8_lossy(name).into_owned(), Mapped(window, len)));
+                    let mapped = Arc::new(Mapped(window, len));
+                    files.push((String::from_utf8_lossy(name).into_owned(), mapped));
                 }
                 control::GO => {
                     let (begin, name, bell) = begun.ok_or_else(wrong)?;

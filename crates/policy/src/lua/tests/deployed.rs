@@ -6,7 +6,8 @@ use super::*;
 
 /// Files by name.
 fn files<const N: usize>(files: [(&str, &str); N]) -> Options {
-    let files = files.map(|(name, text)| (name.to_owned(), Arc::from(text.as_bytes())));
+    let files =
+        files.map(|(name, text)| (name.to_owned(), Bytes::new(Arc::new(text.as_bytes().to_vec()))));
     Options { files: files.into(), ..Options::default() }
 }
 

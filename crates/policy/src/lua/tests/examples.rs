@@ -130,7 +130,7 @@ fn source(name: &str) -> String {
 fn load(name: &str) -> Policy {
     let resolvers = std::fs::read(examples().join("resolvers.txt")).expect("it is there");
     let mut options = Options::default();
-    options.files.insert("resolvers".into(), Arc::from(resolvers));
+    options.files.insert("resolvers".into(), Bytes::new(Arc::new(resolvers)));
     Policy::load(&format!("{name}.lua"), &source(name), &options).expect(name)
 }
 

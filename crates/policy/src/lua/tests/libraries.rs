@@ -233,7 +233,7 @@ fn each_engine_gives_the_same_answers() {
 fn a_table_comes_from_a_files_bytes() {
     let mut options = Options::default();
     let mut file = |name: &str, text: &str| {
-        options.files.insert(name.into(), Arc::from(text.as_bytes()));
+        options.files.insert(name.into(), Bytes::new(Arc::new(text.as_bytes().to_vec())));
     };
     file("bogons", "10.0.0.0/8\n2001:db8::/32\n192.0.2.0/24\n");
     file("labels", "10.0.0.0/8 7\n11.0.0.0/8 0\n12.0.0.0/8 0\n2001:db8::/32 9\n");
@@ -290,7 +290,7 @@ fn a_file_may_have_any_format_of_tables() {
         ("mrt", mrt.clone(), "1\t2\t-2"),
         ("mrt.gz", gzip(&mrt), "1\t2\t-2"),
     ] {
-        options.files.insert(name.into(), Arc::from(bytes));
+        options.files.insert(name.into(), Bytes::new(Arc::new(bytes)));
         let mut policy = Policy::load("test.lua", STOCK, &options).expect("it loads");
         let chunk = format!(
             "local t, found = lpmlib.lpm_from_file '{name}', {{}}
@@ -332,7 +332,7 @@ fn a_million_prefixes_come_from_a_file() {
         text.push_str(&format!("{prefix} {}\n", hop.0));
     }
     let mut options = Options::default();
-    options.files.insert("internet".into(), Arc::from(text.into_bytes()));
+    options.files.insert("internet".into(), Bytes::new(Arc::new(text)));
     let source = "t = lpmlib.lpm_from_file 'internet' function lookup_policy() end";
     let mut policy = Policy::load("test.lua", source, &options).expect("it loads");
     for (prefix, _) in table.v4.iter().step_by(9973) {
