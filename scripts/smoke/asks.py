@@ -17,7 +17,7 @@
 IF is the interface, MAC the Grantor's, GRANTOR its address, TO the inner destination. Requests come from all of the
 interface's addresses in turn. A line is JSON: what (granted, declined: the policy's; instead: without a program, what
 stands for a verdict; none), ms, the longest that one took, stalled, for how many ms meanwhile this machine ran nobody,
-which ms does not count, and the number of decisions by what they are.
+of which ms leaves out as much as is promised, and the number of decisions by what they are.
 """
 
 import argparse
@@ -34,6 +34,7 @@ import time
 from grantor import FROM_PORT, TO_PORT, checksum, decision, message
 
 PATIENCE_S = 2  # for one decision
+PROMISED_S = 0.2  # others decide within
 NEWCOMER = 41  # the priority of a flow's first packet
 GRANTED = 1  # the DSCP of a packet that may pass
 SO_TIMESTAMPNS = 35
@@ -101,6 +102,11 @@ class Stalls:
         os.write(answer, json.dumps(found[:1000]).encode())
         os._exit(0)
 
+    @staticmethod
+    def ran(stalls, since, until, most):
+        """How many seconds of that time this machine ran somebody; most is the most to be left out."""
+        return until - since - min(most, sum(max(0, min(until, end) - max(since, begin)) for begin, end in stalls))
+
     def end(self):
         os.kill(self.child, signal.SIGTERM)
         with os.fdopen(self.result) as result:
@@ -156,8 +162,7 @@ class Asks:
     def line(self):
         what = self.what.most_common(1)[0][0] if self.what else "none"
         stalls = self.stalls.end()
-        longest = max((at - since - sum(max(0, min(at, end) - max(since, begin)) for begin, end in stalls)
-                       for since, at in self.waits), default=0)
+        longest = max((Stalls.ran(stalls, since, at, PROMISED_S) for since, at in self.waits), default=0)
         stalled = sum(end - begin for begin, end in stalls)
         return json.dumps({"what": what, "ms": round(longest * 1000, 1), "stalled": round(stalled * 1000, 1),
                            "sum": self.what.total(), **self.what})

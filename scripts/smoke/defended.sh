@@ -286,7 +286,9 @@ clients() { # NS NETWORK GATEWAY: it has their addresses, and a way to what is p
 
 declare -A starved_of
 starved_at() { # NS: `starved_ms` there
-	case $(ps -o stat= -p "${daemon_of[$1]}" 2>/dev/null) in [TZ]* | "") echo 0 && return ;; esac
+	case $(ps -o stat= -p "${daemon_of[$1]}" 2>/dev/null) in
+		[TZ]* | "") echo "${starved_of[$1]:-0}" && return ;; # it gives no answer
+	esac
 	RUTTER_SOCKET=$TMP/$1.sock starved_ms
 }
 
@@ -319,7 +321,7 @@ ask() { # as `asking`, but it waits for no answer
 asked() { # NAME: ends them; how many there are, how many were never answered, the longest silence and first wait
 	local pid=$1_pid
 	kill -TERM "${!pid}"
-	wait_gone "${!pid}" 50 || fail "the flows of $1 do not end"
+	wait_gone "${!pid}" 50 || { fail "the flows of $1 do not end" >&2; } # its output is read
 	cat "$TMP/$1.out"
 }
 

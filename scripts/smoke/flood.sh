@@ -23,7 +23,7 @@ floods() { # ARGUMENTS OF flood: status 1 where packets of others were lost
 	frames a flood eth0 "$(mac_of r p0)" "$@" --rate 20000 --seconds 3 >"$TMP/sent" &
 	sleep 0.5
 	(assert_no_loss a 10.0.2.2 50 && assert_no_loss a 2001:db8:2::2 50) || status=1
-	wait $!
+	wait $! || fail "the flood has ended early: $*"
 	sent=$(cat "$TMP/sent")
 	[ "$sent" -gt 10000 ] || skip "this machine sends no flood: $sent packets in 3 s"
 	[ "$2" != 10.0.1.1 ] || limit=10000

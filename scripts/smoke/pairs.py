@@ -23,6 +23,7 @@ import time
 from asks import Stalls
 
 IP_FREEBIND = 15
+PROMISED_S = 3.5  # a flow is granted again within
 LONG_S = 0.3  # of shorter silences only the longest matters
 # Answers on the way are waited for at the end until so many seconds bring none: to a socket that is gone they would
 # make the kernel send ICMP errors, IPv6's from another address of this host, which is another flow.
@@ -127,10 +128,6 @@ def ask(arguments):
         flow.quiet_until(time.time())
     stalled = stalls.end()
 
-    def ran(since, until):
-        """How many seconds of that time this machine ran anybody."""
-        return until - since - sum(max(0, min(until, end) - max(since, start)) for start, end in stalled)
-
     now = time.monotonic()
     quiet = now + QUIET_S
     while time.monotonic() < min(quiet, now + 2):
@@ -138,8 +135,8 @@ def ask(arguments):
             by[number].take()
             quiet = time.monotonic() + QUIET_S
     never = sum(flow.answered is None for flow in flows)
-    longest = max((ran(*silence) for flow in flows for silence in flow.silences), default=0)
-    first = max((ran(flow.asked, flow.first) for flow in flows if flow.first), default=0)
+    longest = max((Stalls.ran(stalled, *silence, PROMISED_S) for flow in flows for silence in flow.silences), default=0)
+    first = max((Stalls.ran(stalled, flow.asked, flow.first, PROMISED_S) for flow in flows if flow.first), default=0)
     print(len(flows), never, round(1000 * longest), round(1000 * first), flush=True)
 
 

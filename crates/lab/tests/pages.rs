@@ -1,4 +1,5 @@
-//! The documents: lines that fit into 120 columns, and links that lead to something.
+//! The documents: lines that fit into 120 columns, and links to files that are there (a heading
+//! within one is not looked for).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,9 @@ use std::path::{Path, PathBuf};
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut folders = vec![root.join("docs"), root.join("examples")];
-    let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md")];
+    let others = ["fuzz/README.md", "crates/policy/tests/hostile/README.md"];
+    let mut pages: Vec<_> =
+        ["README.md", "CHANGELOG.md"].iter().chain(&others).map(|page| root.join(page)).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
             let path = entry.expect("it can be read").path();
@@ -57,6 +60,23 @@ fn documents_fit_and_their_links_lead_somewhere() {
     let text = |page: &PathBuf| fs::read_to_string(page).expect("it is text");
     let faults: Vec<_> = pages.iter().flat_map(|page| faults(page, &text(page))).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// `scripts/profile.py` makes the page, and has a list of its own.
+#[test]
+fn every_engine_has_a_profile() {
+    use lookup::exact;
+    use lookup::lpm::Engines;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/PROFILES.md");
+    let page = fs::read_to_string(page).expect("it is text");
+    let names = (u32::engines().iter().map(|entry| entry.card.name))
+        .chain(u128::engines().iter().map(|entry| entry.card.name))
+        .chain(exact::engines().iter().map(|entry| entry.card.name))
+        .chain(exact::flow::engines().iter().map(|entry| entry.card.name));
+    let absent: Vec<_> = names
+        .filter(|name| *name != "oracle" && !page.contains(&format!("| `{name}` |")))
+        .collect();
+    assert!(absent.is_empty(), "no profile of {absent:?}");
 }
 
 #[test]

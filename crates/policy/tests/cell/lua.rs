@@ -30,7 +30,7 @@ pub const TESTS: &[Test] = &[
 /// With `lpmlib`, whose engines are built at the first lookup, shut in already.
 fn usual() {
     let text = policy::trial::USUAL;
-    let mut rig = Rig::idle(Settings::default());
+    let mut rig = Rig::idle(settings_of(500));
     rig.handle.load(Source::new("lua_usual", &[("lua_usual", text.as_bytes())]).unwrap()).unwrap();
     let ids: Vec<_> = (0..100).map(|_| rig.ask(0).unwrap()).collect();
     let found = rig.settle(Duration::from_secs(5));
@@ -42,7 +42,7 @@ fn usual() {
 /// A file of its own for each process, an array by it: policies use `gt_lcore_id` for these.
 fn numbered() {
     let text = policy::trial::USUAL;
-    let mut rig = Rig::idle(Settings { processes: 3, ..Settings::default() });
+    let mut rig = Rig::idle(Settings { processes: 3, ..settings_of(500) });
     rig.handle.load(Source::new("lua_usual", &[("lua_usual", text.as_bytes())]).unwrap()).unwrap();
     rig.until("three processes", |rig| rig.handle.exec("return 1").unwrap().len() >= 3);
     let ask = "return require('gatekeeper/policylib').c.gt_lcore_id()";

@@ -16,6 +16,7 @@ use crate::rig::Rig;
 pub const TESTS: &[Test] = &[
     ("a_million_prefixes_come_from_compressed_text", compressed),
     ("a_million_prefixes_come_from_an_mrt_dump", dumped),
+    ("a_file_does_not_count_as_memory", padded),
     ("a_real_mrt_dump_serves_a_policy", real),
 ];
 
@@ -33,13 +34,26 @@ end
 
 fn compressed() {
     let table = million();
+    serves(&gz(&table), &table, |hop| hop);
+}
+
+/// A table as text, compressed.
+fn gz(table: &Table) -> Vec<u8> {
     let mut text = String::new();
     for (prefix, hop) in table.v4.iter() {
         _ = writeln!(text, "{prefix} {}", hop.0);
     }
     let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     file.write_all(text.as_bytes()).expect("to memory");
-    serves(&file.finish().expect("to memory"), &table, |hop| hop);
+    file.finish().expect("to memory")
+}
+
+/// A file larger than the memory that a process has: a copy of it would find no room.
+fn padded() {
+    let table = Table::open("internet:200000", &Load::default()).expect("it is made");
+    let mut file = gz(&table);
+    file.resize(Settings::default().memory as usize + (1 << 20), 0);
+    serves(&file, &table, |hop| hop);
 }
 
 fn dumped() {

@@ -143,7 +143,8 @@ impl AsRef<[u8]> for Mapped {
 impl Mapped {
     fn bytes(&self) -> &[u8] {
         let Mapped(window, len) = self;
-        // SAFETY: sealed against all writers before it was handed over.
+        // SAFETY: `Source::new` has written it without a mapping, then sealed it against any other
+        // writer and any change of its size, before it was handed over.
         window.as_ref().map_or(&[], |window| unsafe { window.bytes(0, *len) })
     }
 }
