@@ -312,6 +312,13 @@ impl Drop for Process {
     }
 }
 
+/// Why a process ended: it was killed for this, or by itself. One that had crashed before it was
+/// killed, for a silence, say, has crashed; an empty cause is no fault.
+pub(super) fn cause(killed: Option<String>, status: ExitStatus) -> String {
+    let crashed = status.signal().is_some_and(|signal| signal != libc::SIGKILL);
+    killed.filter(|cause| cause.is_empty() || !crashed).unwrap_or_else(|| words(status))
+}
+
 /// How a process ended, in words.
 pub(super) fn words(status: ExitStatus) -> String {
     match status.signal() {
@@ -328,3 +335,19 @@ const SECOND: Duration = Duration::from_secs(1);
 const WORDS: u32 = 1_000;
 /// The number of user ids that processes use in turn.
 const USERS: u32 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_the_cause_whatever_it_was_killed_for() {
+        let silent = || Some("it gave no verdict for 100 ms".to_owned());
+        let of = |killed, status| cause(killed, ExitStatus::from_raw(status));
+        assert_eq!(of(silent(), libc::SIGKILL), silent().unwrap());
+        assert_eq!(of(silent(), 0), silent().unwrap(), "it ended by itself");
+        assert!(of(silent(), libc::SIGSEGV).contains("SIGSEGV"));
+        assert!(of(None, libc::SIGSEGV).contains("SIGSEGV"));
+        assert_eq!(of(Some(String::new()), libc::SIGSEGV), "", "it was to end");
+    }
+}

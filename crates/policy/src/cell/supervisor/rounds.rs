@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Error, Event, Next, Supervisor};
 use crate::cell::gauge::State;
 use crate::cell::history::{CAUSES, History, Kind, News};
-use crate::cell::process::{Process, Stage, words};
+use crate::cell::process::{Process, Stage, cause};
 use crate::cell::source::Source;
 use crate::cell::word::Word;
 
@@ -140,7 +140,7 @@ impl Supervisor {
     fn ended(&mut self, at: usize, status: std::process::ExitStatus, now: Instant) {
         let process = &mut self.processes[at];
         process.lines.clear();
-        let cause = process.killed.take().unwrap_or_else(|| words(status));
+        let cause = cause(process.killed.take(), status);
         let asked = process.asked();
         if !cause.is_empty() {
             let cause = process.with_line(cause);
