@@ -373,14 +373,15 @@ fn threads_answer_where_addresses_lie_beside_a_device() {
         dsts.iter().map(|&dst| rib.lookup(dst).map_or(Hop::NONE, |(_, hop)| hop)).collect();
     let shares = [0.0, 0.3, 1.0].map(Share::Fixed).into_iter().chain([Share::Measured]);
     let losses = Stage::ALL.into_iter().flat_map(|stage| [0, 2].map(|times| Some((stage, times))));
-    for lost in std::iter::once(None).chain(losses) {
+    for lost in std::iter::once(None).chain(losses.step_by(pick(1, 5) as usize)) {
         for share in shares.clone() {
             let cores = Box::new(Threads::start(2).unwrap());
-            let mut crew = Crew::new(table(&rib), cores, 100, 1 << 20, &clock).unwrap();
-            let buffers = Buffers { size: 999, depth: 3 };
+            let mut crew =
+                Crew::new(table(&rib), cores, pick(100, 20) as usize, 1 << 20, &clock).unwrap();
+            let buffers = Buffers { size: pick(999, 99) as usize, depth: 3 };
             let _ = crew.join(model(50e6, lost, &clock), buffers, share); // it may be lost here
             let mut all = 0;
-            for count in [0, 1, 1000, dsts.len()] {
+            for count in [0, 1, pick(1000, 100) as usize, dsts.len()] {
                 let mut hops = vec![Hop(9999); dsts.len()];
                 crew.answer(&dsts[..count], &mut hops[..count]).unwrap();
                 assert!(hops[..count] == wanted[..count], "{share:?}, {count} addresses, {lost:?}");
