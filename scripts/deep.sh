@@ -53,7 +53,7 @@ NOT_MIRI=(
 	'policy::bpf, compiled: machine code of DPDK; the interpreter and the check have no unsafe code'
 	'policy::cell, processes, seals and limits: system calls (memfd, seccomp, fork)'
 	'nodes, all but a few: they have no unsafe code, and what they depend on is in the lines above'
-	'nodes, models of queues (a_queue_is_its_model, as_lists), gatekeeper::solicitor::tests: longer than MINUTES'
+	'nodes, models of queues (a_queue_is_its_model, as_lists), gatekeeper::solicitor::tests, grantor::tests::forward: longer than MINUTES'
 )
 
 MIRI_ALL=$(
@@ -79,7 +79,6 @@ MIRI_ALL=$(
 		nodes gatekeeper::solicitor::bucket gatekeeper::solicitor::queue --skip a_queue_is_its_model
 		nodes grantor::park grantor::gather grantor::messages --skip as_lists
 		nodes gatekeeper::tests::stock::programs_that_err
-		nodes grantor::tests::forward::what_is_granted
 	end
 )
 
