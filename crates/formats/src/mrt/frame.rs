@@ -112,7 +112,7 @@ impl<R: BufRead> Records<R> {
         self.offset += n as u64;
     }
 
-    /// Why a record of `want` bytes is not there. The error of a stream is told
+    /// Why a record of `want` bytes is not there. The error of a stream is reported
     /// once.
     fn cut(&mut self, want: usize) -> Fault {
         let have = self.ahead().len();

@@ -34,7 +34,7 @@ use super::instruments::{Instrumented, Reads, address};
 use super::isa::{self, Isa};
 use super::rebuilt::{Rebuilt, RebuiltWriter};
 use super::{Card, Entry, Lpm, Options, Refusal, Writer};
-use crate::hint::prefetch;
+use crate::hint::{LINE, prefetch};
 use crate::pages::Pages;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
@@ -132,7 +132,7 @@ impl Reads<u128> for PlanB {
 }
 
 impl PlanB {
-    /// The value of `dst`; `seen` is told each place that is read.
+    /// The value of `dst`; `seen` is called with each place that is read.
     #[inline(always)]
     fn value_by(&self, dst: u128, mut seen: impl FnMut(usize)) -> u32 {
         let (x, mut at) = (turned(high(dst)), 0);
@@ -148,10 +148,7 @@ impl PlanB {
         at = at * KEYS as u32 + rank(leaves + at);
         let value = &self.hops[at as usize];
         seen(address(value));
-        match *value {
-            value if value & DEEP == 0 => value,
-            value => self.blocks.lookup_by(value & !DEEP, dst as u64, seen),
-        }
+        self.finish(*value, dst, seen)
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -181,7 +178,7 @@ impl PlanB {
             };
             let found = self.burst::<R>(keys);
             for ((hop, &value), &dst) in hops.iter_mut().zip(&found).zip(dsts) {
-                let value = self.finish(value, dst);
+                let value = self.finish(value, dst, |_| ());
                 *hop = default_hop::or(value, default);
             }
         }
@@ -225,8 +222,8 @@ impl PlanB {
     }
 
     #[inline(always)]
-    fn finish(&self, value: u32, dst: u128) -> u32 {
-        if value & DEEP == 0 { value } else { self.blocks.lookup(value & !DEEP, dst as u64) }
+    fn finish(&self, value: u32, dst: u128, seen: impl FnMut(usize)) -> u32 {
+        if value & DEEP == 0 { value } else { self.blocks.lookup(value & !DEEP, dst as u64, seen) }
     }
 }
 
@@ -304,12 +301,7 @@ fn rank_avx512(node: &Node, x: i64) -> u32 {
 }
 
 impl Blocks {
-    fn lookup(&self, block: u32, low: u64) -> u32 {
-        self.lookup_by(block, low, |_| ())
-    }
-
-    #[inline(always)]
-    fn lookup_by(&self, block: u32, low: u64, mut seen: impl FnMut(usize)) -> u32 {
+    fn lookup(&self, block: u32, low: u64, mut seen: impl FnMut(usize)) -> u32 {
         let block = block as usize;
         let first = block.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
         seen(address(&self.ends[block])); // the end before it is beside it
@@ -461,9 +453,6 @@ const PAD: u64 = i64::MAX as u64;
 const KEYS: usize = 8;
 
 const FANOUT: u32 = KEYS as u32 + 1;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
 
 const DEEP: u32 = 1 << 31;
 
