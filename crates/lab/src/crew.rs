@@ -1,5 +1,6 @@
 //! Threads that work at the same time, each on a core of its own, for a given time.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -82,8 +83,8 @@ pub fn nanos_of(member: usize) -> String {
 }
 
 impl Work for Crew<'_> {
-    /// The sum of the operations, and the mean of the processor times; of each member
-    /// what [`nanos_of`] it names. It has a checksum when all of them have one.
+    /// The sum of the operations, and the mean of the processor times and of the parts; of each
+    /// member what [`nanos_of`] it names. It has a checksum when all of them have one.
     fn slice(&mut self, target: Duration) -> Sample {
         self.order(target);
         let samples: Vec<Sample> =
@@ -97,9 +98,22 @@ impl Work for Crew<'_> {
             ops: samples.iter().map(|sample| sample.ops).sum(),
             time: time / samples.len().max(1) as u32,
             checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
-            ..Sample::default()
+            parts: parts(&samples),
         }
     }
+}
+
+/// What each part took of an operation, whosever it was.
+fn parts(samples: &[Sample]) -> Vec<(String, f64)> {
+    let ops: u64 = samples.iter().map(|sample| sample.ops).sum();
+    let mut parts = BTreeMap::<&String, f64>::new();
+    for sample in samples {
+        let share = sample.ops as f64 / ops.max(1) as f64;
+        for (name, nanos) in &sample.parts {
+            *parts.entry(name).or_default() += nanos * share;
+        }
+    }
+    parts.into_iter().map(|(name, nanos)| (name.clone(), nanos)).collect()
 }
 
 impl Drop for Crew<'_> {
@@ -163,5 +177,16 @@ mod tests {
             let mut crew = Crew::new(scope, vec![Box::new(|| Box::new(None::<Crew<'_>>))]);
             assert_eq!(crew.slice(Duration::from_millis(1)).checksum, None);
         });
+    }
+
+    #[test]
+    fn parts_are_means_by_operation() {
+        let sample = |ops, parts: &[(&str, f64)]| {
+            let parts = parts.iter().map(|(name, nanos)| (name.to_string(), *nanos)).collect();
+            Sample { ops, parts, ..Sample::default() }
+        };
+        let samples = [sample(1, &[("a", 8.0), ("b", 4.0)]), sample(3, &[("a", 4.0)])];
+        assert_eq!(parts(&samples), [("a".to_string(), 5.0), ("b".to_string(), 1.0)]);
+        assert_eq!(parts(&[Sample::default()]), []);
     }
 }

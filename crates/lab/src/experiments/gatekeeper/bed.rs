@@ -57,6 +57,10 @@ pub(super) struct Bed {
     /// turns, and be this one's in its next.
     left_at: u64,
     away: u64,
+    /// Ticks to one of its own clock.
+    pub slowness: u64,
+    /// The last of its own clock.
+    last: u64,
     /// Dropped after the ports, which are in the graph.
     _source: Source,
 }
@@ -82,7 +86,19 @@ impl Bed {
         thread.offline();
         let pace = pace.clone();
         let (left_at, away) = (ticks::now(), 0);
-        let mut bed = Bed { worker, thread, load, sent, pace, left_at, away, _source: source };
+        let (slowness, last) = (1, left_at);
+        let mut bed = Bed {
+            worker,
+            thread,
+            load,
+            sent,
+            pace,
+            left_at,
+            away,
+            slowness,
+            last,
+            _source: source,
+        };
         bed.decide(site)?;
         bed.fill()?;
         Ok(bed)
@@ -193,7 +209,10 @@ impl Bed {
     #[inline]
     fn round(&mut self) -> usize {
         let now = ticks::now() - self.away;
-        let n = self.worker.graph.poll_at(now, self.thread.guard());
+        let lost = now.saturating_sub(self.last) / self.slowness * (self.slowness - 1);
+        self.away += lost;
+        self.last = now - lost;
+        let n = self.worker.graph.poll_at(self.last, self.thread.guard());
         self.thread.quiesce();
         n
     }

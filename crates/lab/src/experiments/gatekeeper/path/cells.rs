@@ -94,14 +94,29 @@ impl Cell {
             Cell::Workers(false) | Cell::Decisions => Cell::Granted(20).load(),
         }
     }
+
+    /// The same packets, so few of them and a table so small that the caches hold all: what
+    /// is left are instructions.
+    fn cached(self) -> Load {
+        let cell = match self {
+            Cell::Requests(_) | Cell::Workers(true) => Cell::Requests(12),
+            Cell::Declined(_) => Cell::Declined(10),
+            Cell::Mixed(_) => Cell::Mixed(12),
+            Cell::Granted(_) | Cell::Workers(false) | Cell::Decisions => Cell::Granted(10),
+        };
+        Load { packets: FEW, ..cell.load() }
+    }
 }
 
 /// One worker, what it is made of, and others.
 fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result<Vec<Row>, String> {
     clock::cores().last().map(|&core| clock::pin(core));
-    let (site, load) = (Site::new(1, BACK_BITS)?, cell.load());
-    let bed = Bed::new(&site, (0, Rings::none()), load.clone(), &Arc::default())?;
-    let bed = Rc::new(RefCell::new(bed));
+    let load = cell.load();
+    // A site each: workers of one share a channel's tokens.
+    let sites = [Site::new(1, BACK_BITS)?, Site::new(1, BACK_BITS)?, Site::new(1, BACK_BITS)?];
+    let of = |site, load| Bed::new(site, (0, Rings::none()), load, &Arc::default());
+    let bed = Rc::new(RefCell::new(of(&sites[0], load.clone())?));
+    let fewer = of(&sites[1], Load { packets: FEW, ..load.clone() })?;
     let mut from = 0;
     let (flows, granted) = (load.granted.len() + load.declined.len(), !load.granted.is_empty());
     let lines = match cell {
@@ -114,7 +129,10 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
     let faults = Faults::default();
     let routed = Source::mem(PACKETS, &Traffic::Prefix.draw(routes, PACKETS, 1))?;
     let mut variants = vec![
-        Variant::new(GATEKEEPER, Shared(bed.clone())),
+        Variant::new(GATEKEEPER, Shared(bed.clone(), 1)),
+        Variant::new(SLOW, Shared(bed.clone(), SLOWNESS)),
+        Variant::new(FEWER, fewer),
+        Variant::new(CACHED, of(&sites[2], cell.cached())?),
         Variant::new(PORTS, Shuttle::new(source(PACKETS, None)?)),
         Variant::new(READ, Shuttle::new(source(PACKETS, None)?).reading()),
         Variant::new(WRITTEN, Shuttle::new(source(PACKETS, Some(&load.clients))?).reading()),
@@ -140,10 +158,10 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
     let over = |base: &str| (cycles(WRITTEN) - cycles(base)).max(0.0);
     for timing in &timings {
         let mut row = labels(cell, &timing.name);
+        if timing.name.starts_with(GATEKEEPER) && timing.checksum.is_none() {
+            return Err(format!("{cell}: packets met other verdicts"));
+        }
         if timing.name == GATEKEEPER {
-            if timing.checksum.is_none() {
-                return Err(format!("{cell}: packets met other verdicts"));
-            }
             row = row.with("less_generator", timing.cycles.less(over(READ)));
             row = row.with("generator_cycles", over(READ));
             // In our favour: the miss on a frame's first line is taken away, too.
@@ -160,10 +178,13 @@ fn figures(mut row: Row, timing: &Timing) -> Row {
     for (name, figure) in &timing.figures {
         row = row.with(name, *figure);
     }
-    for (node, cycles) in &timing.parts {
-        row = row.with(format!("node.{node}"), *cycles);
-    }
-    row
+    nodes(row, timing)
+}
+
+fn nodes(row: Row, timing: &Timing) -> Row {
+    let with =
+        |row: Row, (node, cycles): &(String, Figure)| row.with(format!("node.{node}"), *cycles);
+    timing.parts.iter().fold(row, with)
 }
 
 fn labels(cell: Cell, variant: &str) -> Row {
@@ -254,7 +275,14 @@ fn decisions(context: &Context) -> Result<Vec<Row>, String> {
         figure.map_or_else(Figure::default, |(_, figure)| *figure)
     });
     let row = row.with("loss_percent", cost.0).with("noise_percent", cost.1);
-    Ok(vec![row.with("decisions_per_s", done).with(HANDED, handed)])
+    let row = row.with("decisions_per_s", done).with(HANDED, handed);
+    // Where they cost what they cost: the same packets, node by node.
+    let each = [(NONE, &timings[0]), (SOME, &timings[1])];
+    let parts = each.map(|(name, of)| {
+        let row = labels(Cell::Decisions, name).with("rate_mpps", of.rate.scaled(1e-6));
+        nodes(row, of)
+    });
+    Ok([row].into_iter().chain(parts).collect())
 }
 
 /// Says why there is no bed: its slices have no checksum then.
@@ -295,12 +323,14 @@ impl Work for Paced<'_> {
     }
 }
 
-/// A bed that somebody else looks at between slices.
-struct Shared(Rc<RefCell<Bed>>);
+/// A bed that somebody else looks at between slices, with its clock so many times as slow.
+struct Shared(Rc<RefCell<Bed>>, u64);
 
 impl Work for Shared {
     fn slice(&mut self, target: Duration) -> Sample {
-        self.0.borrow_mut().slice(target)
+        let mut bed = self.0.borrow_mut();
+        bed.slowness = self.1;
+        bed.slice(target)
     }
 }
 
@@ -313,16 +343,15 @@ pub(in crate::experiments) fn fixed(
     body: impl FnOnce(&mut dyn FnMut(u64)),
 ) -> Result<(), String> {
     let here = kind.strip_prefix("here-");
-    let (packets, cell) = match here.unwrap_or(kind) {
-        "request" => (1_000, Cell::Requests(12)),
-        "declined" => (1_000, Cell::Declined(10)),
-        "granted" => (1_000, Cell::Granted(10)),
-        "request-large" => (PACKETS, Cell::Requests(20)),
-        "declined-large" => (PACKETS, Cell::Declined(20)),
-        "granted-large" => (PACKETS, Cell::Granted(20)),
+    let load = match here.unwrap_or(kind) {
+        "request" => Cell::Requests(20).cached(),
+        "declined" => Cell::Declined(20).cached(),
+        "granted" => Cell::Granted(20).cached(),
+        "request-large" => Cell::Requests(20).load(),
+        "declined-large" => Cell::Declined(20).load(),
+        "granted-large" => Cell::Granted(20).load(),
         _ => return Err(format!("no kind of packets `{kind}`")),
     };
-    let load = Load { packets, ..cell.load() };
     let site = if here.is_some() { Site::one_box(1)? } else { Site::new(1, NARROW)? };
     let mut bed = Bed::new(&site, (0, Rings::none()), load, &Arc::default())?;
     let mut wrong = None;
@@ -336,6 +365,10 @@ pub(in crate::experiments) fn fixed(
 
 /// Names of variants.
 pub(super) const GATEKEEPER: &str = "gatekeeper";
+/// Less is swept, and fewer tokens come.
+const SLOW: &str = "gatekeeper, its clock 16 × as slow";
+const FEWER: &str = "gatekeeper, 1,000 packets";
+const CACHED: &str = "gatekeeper, 1,000 packets, a table of 2^12 places at most";
 pub(super) const PORTS: &str = "ports";
 const READ: &str = "ports, first lines read";
 const WRITTEN: &str = "ports, sources written and first lines read";
@@ -345,12 +378,17 @@ pub(super) const LINES: &str = "its lines alone";
 pub(super) const ONE: &str = "one worker";
 pub(super) const TWO: &str = "two workers";
 pub(super) const COST: &str = "decisions";
+const NONE: &str = "two workers, no decisions";
+const SOME: &str = "two workers, decisions";
 
 /// Decisions that reached a table: so many a second, and so many percent of them from the other
 /// worker, which had heard them.
 const PER_S: &str = "per_s";
 pub(super) const HANDED: &str = "handed_over_percent";
 
+/// Packets that go round where the second-level cache is to hold them.
+const FEW: usize = 1_000;
+const SLOWNESS: u64 = 16;
 /// Packets that go round.
 pub(in crate::experiments) const PACKETS: usize = 16_000;
 /// Bits a second of the back, of which 5 % are the channel's: of seven million requests a second
