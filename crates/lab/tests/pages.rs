@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Every document of the repository.
 fn pages() -> Vec<PathBuf> {
@@ -77,6 +78,15 @@ fn every_engine_has_a_profile() {
         .filter(|name| *name != "oracle" && !page.contains(&format!("| `{name}` |")))
         .collect();
     assert!(absent.is_empty(), "no profile of {absent:?}");
+}
+
+/// `scripts/goals.py` fills the table, and asks for a reason where a goal is missed.
+#[test]
+fn goals_have_the_figures_of_the_records() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/goals.py");
+    let ran = Command::new("python3").arg(script).arg("--check").output();
+    let ran = ran.expect("make deps-test installs python3");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]
