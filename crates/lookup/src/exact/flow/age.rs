@@ -121,6 +121,19 @@ impl Clock {
         (Class::Kept as u16) << TIME_BITS | now.wrapping_sub(long) & TIME
     }
 
+    /// True where words still say what they said when a sweep looked at them, at `since` or later:
+    /// times have not wrapped round meanwhile.
+    pub(super) fn says_since(&self, since: u64) -> bool {
+        self.now.saturating_sub(since) >> self.shift < u64::from(HALF) - 1
+    }
+
+    /// What a sweep looks at now.
+    pub(super) fn due(&self) -> Due {
+        let [request, decided] =
+            [Class::Request, Class::Spare].map(|class| (self.now >> self.shift_of(class)) as u16);
+        Due { request, decided }
+    }
+
     /// The word of a request that expires then.
     pub(super) fn word_of_request(&self, expires: u64) -> u16 {
         self.word(Class::Request, expires)
@@ -182,6 +195,23 @@ impl Clock {
             requests: matches!(prefer, Prefer::Requests | Prefer::RequestsOnly)
                 .then(|| Requests::of(self.base(Class::Request), false)),
         }
+    }
+}
+
+/// Words of flows that a sweep has to look at, at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    request: u16,
+    decided: u16,
+}
+
+impl Due {
+    /// True of a request and a spare flow that may have expired, and of every kept one: its last use
+    /// is over, and says nothing about its end.
+    #[inline(always)]
+    pub(super) fn has(&self, word: u16) -> bool {
+        let now = if word >= DECIDED { self.decided } else { self.request };
+        !is_free(word) & (now.wrapping_sub(word) & TIME < HALF)
     }
 }
 
@@ -272,6 +302,9 @@ const TIME_BITS: u32 = 14;
 pub(super) const TIME: u16 = (1 << TIME_BITS) - 1;
 pub(super) const CLASS: u16 = !TIME;
 const HALF: u16 = 1 << (TIME_BITS - 1);
+
+/// The least word of a decided flow.
+const DECIDED: u16 = (Class::Spare as u16) << TIME_BITS;
 
 /// The class of a request, in a word.
 const REQUEST: i16 = (Class::Request as i16) << TIME_BITS;

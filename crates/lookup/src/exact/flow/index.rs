@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::age::{self, Clock, FREE, NEVER, Order};
+use super::age::{self, Clock, Due, FREE, NEVER, Order};
 use super::key::Seed;
 use super::words::{Base, Words};
 use super::{Flow, FlowId, FlowKey};
@@ -131,6 +131,15 @@ impl Index {
         let Slot { bucket, slot } = slot_at(number);
         let line = self.lines.as_mut_slice().get_mut(bucket)?;
         Some((&mut line.tags[slot], &mut line.ages[slot]))
+    }
+
+    /// Those of eight slots' flows that `due` has, a bit each.
+    #[inline(always)]
+    pub(super) fn due(&self, line: usize, due: &Due) -> u8 {
+        // Far enough ahead for the memory; pages of 4 KB end what the processor asks for by itself.
+        prefetch_at(&self.lines, line + SWEPT_AHEAD);
+        let bits = self.lines[line].ages.iter().zip(0..);
+        bits.fold(0, |bits, (&word, at)| bits | u8::from(due.has(word)) << at)
     }
 
     pub(super) fn free(&mut self, slot: Slot) {
@@ -275,6 +284,9 @@ fn below(hash: u32, n: usize) -> usize {
 }
 
 const TAG_BITS: u32 = u16::BITS;
+
+/// Lines between the one that is swept and the one that is asked for.
+const SWEPT_AHEAD: usize = 16;
 
 /// Flows named by a line.
 pub(super) const SLOTS: usize = 8;

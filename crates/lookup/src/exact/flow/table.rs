@@ -1,6 +1,9 @@
 //! What the flow tables share: classes, expiry, batches; a [`Core`] is the rest.
 
 mod claims;
+mod sweep;
+
+use std::ops::Range;
 
 use super::age::Prefer;
 use super::books::{Books, Terms};
@@ -11,7 +14,6 @@ use super::words::Words;
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;
-use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 use crate::lpm::Refusal;
 use crate::lpm::isa::Isa;
@@ -136,6 +138,20 @@ pub(super) trait Core: Send {
         let _ = now;
     }
 
+    /// True where [`Core::due`] names every flow that has expired, if all that had by `since` were
+    /// taken out then.
+    fn says_since(&self, since: u64) -> bool {
+        let _ = since;
+        false
+    }
+
+    /// Flows in `slots`, as many of its own numbers as there are places, that may have expired
+    /// now, and kept ones; how many, and which slot is next.
+    fn due(&self, slots: Range<usize>, ids: &mut [FlowId; GROUP]) -> (usize, usize) {
+        let _ = ids;
+        (0, slots.end)
+    }
+
     /// True where [`Core::age`] of all kept flows is due, which was done at `since`.
     fn must_age(&self, since: u64) -> bool {
         let _ = since;
@@ -165,6 +181,10 @@ pub(super) struct Table<C> {
     batch: Batch,
     isa: Isa,
     swept: usize,
+    /// When this round of the sweep began, after the two before it; and that words say in it what
+    /// has expired.
+    rounds: [u64; 3],
+    says: bool,
     /// The sweep that is under way ages kept flows, and when it or the last such one began.
     ages: bool,
     aged: u64,
@@ -175,7 +195,18 @@ impl<C: Core> Table<C> {
     /// When there is no memory for the pages.
     pub(super) fn new(core: C, size: &Size, card: &'static Card) -> Result<Table<C>, Refusal> {
         let (books, &Size { seed, batch, isa, .. }) = (size.books(card)?, size);
-        Ok(Table { core, books, seed, batch, isa, swept: 0, ages: false, aged: 0 })
+        Ok(Table {
+            core,
+            books,
+            seed,
+            batch,
+            isa,
+            swept: 0,
+            rounds: [0; 3],
+            says: false,
+            ages: false,
+            aged: 0,
+        })
     }
 
     /// A lookup that gives others a turn while what it asked for comes.
@@ -241,13 +272,6 @@ impl<C: Core> Table<C> {
             }
         }
         self.core.settle(ids);
-    }
-
-    /// Asks for what it takes to take out those of `places` that `go`.
-    fn ask_to_take_out(&self, places: std::ops::Range<usize>, go: impl Fn(&Flow) -> bool) {
-        for flow in self.core.flows()[places].iter().filter(|flow| go(flow)) {
-            self.core.ask(flow.key().hash(&self.seed), 0);
-        }
     }
 
     /// The id of the flow in `place`.
@@ -361,33 +385,7 @@ impl<C: Core> FlowTable for Table<C> {
     }
 
     fn sweep(&mut self, now: u64, places: usize, gone: &mut OnGone<'_>) -> usize {
-        self.core.set_now(now);
-        let (len, before) = (self.core.flows().len(), self.books.entries());
-        let expired = |flow: &Flow| flow.is_there() && flow.expires() <= now;
-        let mut left = places.min(len);
-        while left > 0 {
-            if self.swept == 0 {
-                self.ages = self.core.must_age(self.aged);
-                self.aged = if self.ages { now } else { self.aged };
-            }
-            let end = len.min(self.swept + left.min(GROUP));
-            self.ask_to_take_out(self.swept..end, expired);
-            left -= end - self.swept;
-            for at in self.swept..end {
-                // Pages of 4 KB end what the processor asks for by itself.
-                prefetch_at(self.core.flows(), at + SWEPT_AHEAD);
-                // Taking one out may move another to its place.
-                while expired(&self.core.flows()[at]) {
-                    self.take_out(Self::id_of(at), Why::Expired, gone);
-                }
-                let flow = &self.core.flows()[at];
-                if self.ages && flow.is_there() && flow.class() == Class::Kept {
-                    self.core.age(Self::id_of(at));
-                }
-            }
-            self.swept = if end == len { 0 } else { end };
-        }
-        before - self.books.entries()
+        self.sweep_some(now, places, gone)
     }
 
     fn flush(
@@ -451,11 +449,8 @@ impl<C: Core> FlowTable for Table<C> {
     }
 }
 
-/// Keys whose lines are asked for together.
-const GROUP: usize = 64;
-
-/// Places between the one that is swept and the one whose flow is asked for.
-const SWEPT_AHEAD: usize = 2 * GROUP;
+/// Keys whose lines are asked for together, and flows that a sweep looks at together.
+pub(super) const GROUP: usize = 64;
 
 /// Coroutines that take turns.
 const TURNS: usize = 32;

@@ -35,13 +35,15 @@
 //! than 94 of 100 flows on average: of requests that all live as long, 93 of 100 stay while 80 %
 //! of the table are replaced once.
 
+use std::ops::Range;
+
 use super::age::{Clock, FREE, Near, Order, Prefer, is_free};
 use super::books::Terms;
 use super::hint::{Groups, Hint, Sure};
 use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, TAGGED_OPTIONS, card};
-use super::table::{Core, Table};
+use super::table::{Core, GROUP, Table};
 use super::words::{Base, Words};
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, OnGone, Wanted, Why};
 use crate::exact::Card;
@@ -401,6 +403,29 @@ impl<const MOST: usize> Core for Tagged<MOST> {
 
     fn set_now(&mut self, now: u64) {
         self.index.clock.set(now);
+    }
+
+    fn says_since(&self, since: u64) -> bool {
+        self.index.clock.says_since(since)
+    }
+
+    fn due(&self, slots: Range<usize>, ids: &mut [FlowId; GROUP]) -> (usize, usize) {
+        let due = self.index.clock.due();
+        let (mut n, mut at) = (0, slots.start);
+        while at < slots.end && n + SLOTS <= GROUP {
+            let (line, first) = (at / SLOTS, at % SLOTS);
+            let end = (at + SLOTS - first).min(slots.end);
+            let wanted = (1_u32 << (end - line * SLOTS)) - (1 << first);
+            let mut bits = u32::from(self.index.due(line, &due)) & wanted;
+            while bits != 0 {
+                let slot = Slot { bucket: line, slot: bits.trailing_zeros() as usize };
+                ids[n] = self.id(slot);
+                prefetch_at(&self.flows, ids[n].place as usize);
+                (n, bits) = (n + 1, bits & (bits - 1));
+            }
+            at = end;
+        }
+        (n, at)
     }
 
     fn must_age(&self, since: u64) -> bool {

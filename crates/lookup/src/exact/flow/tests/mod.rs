@@ -1,6 +1,7 @@
 mod full;
 mod random;
 mod replace;
+mod sweep;
 mod twin;
 
 use twin::Twin;
