@@ -50,7 +50,7 @@ impl Machine {
             cores: clock::cores().len(),
             flags: FLAGS.iter().filter(|f| has(f)).map(|f| (*f).to_string()).collect(),
             caches: caches(),
-            memory_bytes: memory_bytes(),
+            memory_bytes: bytes(&read("/proc/meminfo"), "MemTotal"),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
             hugepages: hugepages(),
             virtual_machine: has("hypervisor"),
@@ -142,10 +142,18 @@ fn caches() -> Vec<String> {
         .collect()
 }
 
-fn memory_bytes() -> u64 {
-    let text = value(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
-    let kib: u64 = text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
-    kib * 1024
+/// Of a line of kB.
+fn bytes(text: &str, name: &str) -> u64 {
+    let size = value(text, name).unwrap_or_default();
+    size.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) << 10
+}
+
+/// Bytes of this process that are on large pages, transparent or reserved; 0 where the kernel does
+/// not say.
+pub fn large_pages() -> u64 {
+    let maps = read("/proc/self/smaps_rollup");
+    let kinds = ["AnonHugePages", "Shared_Hugetlb", "Private_Hugetlb"];
+    kinds.into_iter().map(|kind| bytes(&maps, kind)).sum()
 }
 
 fn hugepages() -> String {

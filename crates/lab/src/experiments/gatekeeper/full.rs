@@ -166,31 +166,66 @@ impl Lines {
     /// The lines of `count` flows, each asked for before a group of them is read.
     pub(super) fn read(&self, from: &mut u64, count: u64) -> u64 {
         let mut sum = 0;
-        let below =
-            |hash: u64, lines: &Pages<[u64; 8]>| hash as usize % lines.len().next_power_of_two();
+        self.groups(from, count, |at| {
+            let page = at.page.zip(self.pages.as_ref()).map_or(0, |(at, pages)| pages[at][0]);
+            sum += at.tags.map(|at| self.tags[at][0]).iter().sum::<u64>();
+            sum += self.flows[at.flow][0] + page;
+        });
+        std::hint::black_box(sum)
+    }
+
+    /// The same, and as much of it written as a flow that is new writes: a line of tags and the
+    /// entry.
+    pub(super) fn write(&mut self, from: &mut u64, count: u64) -> u64 {
+        let mut sum = 0;
         for _ in 0..count / BATCH as u64 {
-            let mut hashes = [0; BATCH];
-            for hash in &mut hashes {
-                *from += 1;
-                *hash = lookup::hash::murmur3_64(*from, 1);
-            }
-            let lines = |hash: u64| {
-                let tags = [hash, hash >> 22].map(|hash| &self.tags[below(hash, &self.tags)]);
-                let page = self.pages.as_ref().map(|pages| &pages[below(hash >> 33, pages)]);
-                (tags, &self.flows[below(hash >> 39, &self.flows)], page)
-            };
-            for &hash in &hashes {
-                let (tags, flow, page) = lines(hash);
-                tags.into_iter().chain([flow]).chain(page).for_each(prefetch);
-            }
-            for &hash in &hashes {
-                let ([one, two], flow, page) = lines(hash);
-                sum += one[0] + two[0] + flow[0] + page.map_or(0, |page| page[0]);
+            let mut group = [Places::default(); BATCH];
+            let mut n = 0;
+            self.groups(from, BATCH as u64, |at| (group[n], n) = (at, n + 1));
+            for Places { tags: [one, two], flow, .. } in group {
+                sum += self.tags[two][0];
+                self.tags.as_mut_slice()[one][0] += 1;
+                self.flows.as_mut_slice()[flow][0] += 1;
             }
         }
-        std::hint::black_box(sum);
-        0
+        std::hint::black_box(sum)
     }
+
+    /// The places of `count` flows, a group after the other: those of a group are asked for first.
+    fn groups(&self, from: &mut u64, count: u64, mut each: impl FnMut(Places)) {
+        for _ in 0..count / BATCH as u64 {
+            let mut group = [Places::default(); BATCH];
+            for at in &mut group {
+                *from += 1;
+                *at = self.places(lookup::hash::murmur3_64(*from, 1));
+                at.tags.iter().for_each(|&at| prefetch(&self.tags[at]));
+                prefetch(&self.flows[at.flow]);
+                if let Some((at, pages)) = at.page.zip(self.pages.as_ref()) {
+                    prefetch(&pages[at]);
+                }
+            }
+            group.into_iter().for_each(&mut each);
+        }
+    }
+
+    #[inline(always)]
+    fn places(&self, hash: u64) -> Places {
+        let below =
+            |hash: u64, lines: &Pages<[u64; 8]>| hash as usize % lines.len().next_power_of_two();
+        Places {
+            tags: [hash, hash >> 22].map(|hash| below(hash, &self.tags)),
+            flow: below(hash >> 39, &self.flows),
+            page: self.pages.as_ref().map(|pages| below(hash >> 33, pages)),
+        }
+    }
+}
+
+/// Where the lines of a flow are.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    tags: [usize; 2],
+    flow: usize,
+    page: Option<usize>,
 }
 
 const LINES: &str = "its lines alone";

@@ -22,7 +22,7 @@ use crate::pace;
 use crate::record::Figure;
 use crate::slices::{Plan, Sample, Timing, Variant, Work, repeat};
 use crate::testpmd::Testpmd;
-use crate::{Context, Error, Row, clock};
+use crate::{Context, Error, Row, clock, machine};
 
 /// What is measured at a time; a number is the logarithm of places or flows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -115,16 +115,19 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
     // A site each: workers of one share a channel's tokens.
     let sites = [Site::new(1, BACK_BITS)?, Site::new(1, BACK_BITS)?, Site::new(1, BACK_BITS)?];
     let of = |site, load| Bed::new(site, (0, Rings::none()), load, &Arc::default());
-    let bed = Rc::new(RefCell::new(of(&sites[0], load.clone())?));
-    let fewer = of(&sites[1], Load { packets: FEW, ..load.clone() })?;
-    let mut from = 0;
+    let (bed, of_bed) = on_large_pages(|| of(&sites[0], load.clone()));
+    let bed = Rc::new(RefCell::new(bed?));
+    let (fewer, of_fewer) = on_large_pages(|| of(&sites[1], Load { packets: FEW, ..load.clone() }));
+    let fewer = fewer?;
+    let (mut from, mut from_2) = (0, 0);
     let (flows, granted) = (load.granted.len() + load.declined.len(), !load.granted.is_empty());
-    let lines = match cell {
+    let (lines, of_lines) = on_large_pages(|| match cell {
         Cell::Requests(_) => Some(Lines::new(load.places, load.places, false)),
         Cell::Declined(_) | Cell::Granted(_) => Some(Lines::new(load.places, flows, granted)),
         _ => None,
-    };
-    let lines = lines.transpose().map_err(|error| error.to_string())?;
+    });
+    let lines = lines.transpose().map_err(|error| error.to_string())?.map(RefCell::new);
+    let large = [(GATEKEEPER, of_bed), (FEWER, of_fewer), (LINES, of_lines)];
     let (tables, _updater) = Tables::new(routes, u32::DEFAULT, false)?;
     let faults = Faults::default();
     let routed = Source::mem(PACKETS, &Traffic::Prefix.draw(routes, PACKETS, 1))?;
@@ -139,7 +142,12 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
         Variant::new(ROUTER, Router::new(&tables, ROUTER, routed, &faults)?),
     ];
     if let Some(lines) = &lines {
-        variants.push(Variant::new(LINES, repeat(SLICE, || lines.read(&mut from, SLICE))));
+        let read = || lines.borrow().read(&mut from, SLICE);
+        variants.push(Variant::new(LINES, repeat(SLICE, read)));
+        if matches!(cell, Cell::Requests(_)) {
+            let write = || lines.borrow_mut().write(&mut from_2, SLICE);
+            variants.push(Variant::new(WRITTEN_LINES, repeat(SLICE, write)));
+        }
     }
     let mut rows = Vec::new();
     match Testpmd::start("mac", clock::cores().last().copied().unwrap_or(0)) {
@@ -161,6 +169,9 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
         if timing.name.starts_with(GATEKEEPER) && timing.checksum.is_none() {
             return Err(format!("{cell}: packets met other verdicts"));
         }
+        if let Some((_, mib)) = large.iter().find(|(name, _)| timing.name == *name) {
+            row = row.with("large_pages_mib", *mib);
+        }
         if timing.name == GATEKEEPER {
             row = row.with("less_generator", timing.cycles.less(over(READ)));
             row = row.with("generator_cycles", over(READ));
@@ -171,6 +182,14 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
         rows.push(figures(row, timing));
     }
     Ok(rows)
+}
+
+/// What it makes, and so many MiB of it that are on large pages: they decide what a line costs that
+/// no cache has.
+fn on_large_pages<T>(make: impl FnOnce() -> T) -> (T, f64) {
+    let before = machine::large_pages();
+    let made = make();
+    (made, machine::large_pages().saturating_sub(before) as f64 / f64::from(1 << 20))
 }
 
 fn figures(mut row: Row, timing: &Timing) -> Row {
@@ -375,6 +394,7 @@ const WRITTEN: &str = "ports, sources written and first lines read";
 pub(super) const ROUTER: &str = "router";
 pub(super) const TESTPMD: &str = "testpmd mac";
 pub(super) const LINES: &str = "its lines alone";
+const WRITTEN_LINES: &str = "its lines alone, read and written";
 pub(super) const ONE: &str = "one worker";
 pub(super) const TWO: &str = "two workers";
 pub(super) const COST: &str = "decisions";
