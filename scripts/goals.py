@@ -273,6 +273,9 @@ def shield():
     yield row("a lone packet by a process", "{} µs", (policies("a lone packet"), "≤", 50))
     forward = [verdict("grantor/forward", f"{family}: 5 to 60") for family in ("ipv4", "ipv6")]
     yield row("`grantor/forward`", "{} / {}", *under(forward, 60))
+    flood = [verdict("grantor/flood", claim) for claim in ("takes in 10 million", "decides 0.9 million")]
+    yield row("`grantor/flood`", "{} / {}", *over(flood, [10, 0.9]))
+    yield row("the share of the highest", "{}", (verdict("grantor/flood", "of the highest"), "≥", 0.95))
 
 
 def science():

@@ -15,6 +15,7 @@
 //! | insert    | 2 lines, an entry; beyond, a search of the lines around        |
 //! | replace   | 2 lines, an entry: the one that goes is the one that comes     |
 //! | delete    | as find                                                        |
+//! | sweep     | a line for 8 places, an entry of a flow that may have expired  |
 //! | memory    | 72 B a request, 136 B a decided flow                           |
 //!
 //! Source: Pagh, Rodler, *Cuckoo Hashing*, 2001; DPDK's `rte_hash`, which the
