@@ -113,6 +113,43 @@ impl Rate {
     }
 }
 
+/// A length of time that is counted often, at one rate: numbers of it become ticks by
+/// multiplications.
+///
+/// ```text
+///  ticks = n × exact     per = ⌊exact × 2^32⌋     n × per / 2^32: that, or one less, for n < 2^32
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unit {
+    rate: Rate,
+    ps: u64,
+    /// Ticks in one, times 2^32; `None` where it or they are too large for the words below.
+    per: Option<u128>,
+}
+
+impl Unit {
+    /// Of `ps` picoseconds.
+    pub fn new(rate: Rate, ps: u64) -> Unit {
+        let scaled = (ps >> 56 == 0).then(|| u128::from(ps) << SHIFT);
+        let per = scaled.map(|scaled| (scaled << 32) / u128::from(rate.0.get()));
+        Unit { rate, ps, per: per.filter(|per| per >> 96 == 0) }
+    }
+
+    /// Whole ticks in `n` of it, as [`Rate::ticks`] has them.
+    #[inline]
+    pub fn ticks(&self, n: u32) -> u64 {
+        let Some(per) = self.per else {
+            return self.rate.ticks(u128::from(n) * u128::from(self.ps));
+        };
+        let least = (per * u128::from(n)) >> 32;
+        let Ok(least) = u64::try_from(least) else { return u64::MAX };
+        // Products of 64 bits and 64, and of 32 and 96.
+        let next = (u128::from(least) + 1) * u128::from(self.rate.0.get());
+        let is_whole = next <= u128::from(n) * (u128::from(self.ps) << SHIFT);
+        least.saturating_add(is_whole.into())
+    }
+}
+
 /// Estimates, and has a thread measure. Nobody comes here twice.
 #[cold]
 fn begin() -> Rate {
@@ -302,6 +339,21 @@ mod tests {
         }
         assert_eq!(ticks, rate.ticks(Duration::from_secs(36_525 * 86_400).as_nanos() * PS_IN_NS));
         assert_eq!(super::ticks(Duration::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_unit_is_counted_as_its_picoseconds_are() {
+        let ends = [0, 1, 2, 3, 999, 4_400, 86_400, u32::MAX / 3, u32::MAX - 1, u32::MAX];
+        for rate in rates() {
+            for ps in [0, 1, 407, 1 << 20, 1_000_000_000, 1_000_000_000_000, 1 << 55, u64::MAX] {
+                let unit = Unit::new(rate, ps);
+                let odd = (0..2_000_u32).map(|i| i.wrapping_mul(2_654_435_761));
+                for n in odd.chain(ends) {
+                    let exact = rate.ticks(u128::from(n) * u128::from(ps));
+                    assert_eq!(unit.ticks(n), exact, "{rate:?}: {n} × {ps}");
+                }
+            }
+        }
     }
 
     #[test]

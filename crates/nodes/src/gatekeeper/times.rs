@@ -1,6 +1,6 @@
 //! Lengths of time in ticks: each division is done once, in advance.
 
-use graph::clock::Rate;
+use graph::clock::{Rate, Unit};
 
 /// Lengths of time for one length of a tick. Made anew when the clock's rate is measured,
 /// not for each packet.
@@ -8,6 +8,8 @@ use graph::clock::Rate;
 pub struct Times {
     rate: Rate,
     second: u64,
+    seconds: Unit,
+    millis: Unit,
     published: u64,
     /// How long a request of each base priority is remembered.
     lives: [u64; BASES],
@@ -21,7 +23,8 @@ impl Times {
             *life = rate.ticks(1 << (base + DOUBLINGS).min(u32::from(MAX_BASE)));
         }
         let published = rate.ticks(PUBLISHED_PS);
-        Times { rate, second: rate.ticks(PS_IN_S), published, lives }
+        let [seconds, millis] = [PS_IN_S, PS_IN_S / 1_000].map(|ps| Unit::new(rate, ps));
+        Times { rate, second: seconds.ticks(1), seconds, millis, published, lives }
     }
 
     /// The length of a tick.
@@ -58,13 +61,15 @@ impl Times {
     }
 
     /// Whole ticks in so many seconds.
+    #[inline]
     pub fn seconds(&self, seconds: u32) -> u64 {
-        self.rate.ticks(u128::from(seconds) * PS_IN_S)
+        self.seconds.ticks(seconds)
     }
 
     /// Whole ticks in so many milliseconds.
+    #[inline]
     pub fn millis(&self, millis: u32) -> u64 {
-        self.rate.ticks(u128::from(millis) * (PS_IN_S / 1_000))
+        self.millis.ticks(millis)
     }
 }
 
@@ -75,6 +80,6 @@ const BASES: usize = MAX_BASE as usize + 1;
 /// What an entry's life is longer than the spacing that its priority stands for, as a
 /// power of two.
 const DOUBLINGS: u32 = 4;
-const PS_IN_S: u128 = 1_000_000_000_000;
+const PS_IN_S: u64 = 1_000_000_000_000;
 /// 200 µs: a worker whose queue is not empty has to be polled more often than that.
 const PUBLISHED_PS: u128 = 200_000_000;
