@@ -60,8 +60,10 @@ class Short(float):
 def row(start, text, *goals):
     """A row: `text` with the values; a goal is (value, "≥" or "≤", goal), or a value alone."""
     values = [Short(goal[0]) for goal in goals]
-    by = [v / goal if op == "≥" else goal / max(v, 1e-9) for v, op, goal in (g for g in goals if len(g) > 1)]
-    least = min((x if x >= 0 else math.inf for x in by), default=None)
+    # A cost of nothing, or less, is as far below its goal as can be.
+    under = lambda v, goal: goal / v if v > 0 else math.inf
+    judged = (goal for goal in goals if len(goal) > 1)
+    least = min((v / goal if op == "≥" else under(v, goal) for v, op, goal in judged), default=None)
     by = "" if least is None else "> 99" if least > 99 else f"{Short(least):.0f}" if least >= 9.995 else f"{least:.2f}"
     return start, text.format(*values), by
 
