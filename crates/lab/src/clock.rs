@@ -8,7 +8,6 @@
 
 use std::hint::black_box;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::CpuSet;
@@ -25,34 +24,7 @@ pub fn thread_time() -> Duration {
 /// the wall clock: from a thread's processor time the kernel takes what the host says that
 /// it stole, in steps longer than a chain, and the chain would seem faster than it was.
 pub fn core_ghz() -> f64 {
-    (0..CHAINS).map(|_| chain_ghz()).fold(0.0, f64::max)
-}
-
-/// The core's clock now, as [`core_ghz`], and how much it does in a cycle: the best of a few
-/// short loops of many operations at once. Whoever shares the core's units, a neighbour on
-/// its other hardware thread above all, takes from this and not from the clock. The clock is
-/// measured before and after the loops: where it rises meanwhile, as after a pause, or the host
-/// takes the core away, the loops would seem to do more in a cycle than they can.
-pub fn core() -> (f64, f64) {
-    let before = core_ghz();
-    let loops = (0..LOOPS).map(|_| loop_width()).fold(0.0, f64::max);
-    let ghz = before.max(core_ghz());
-    let width = loops / ghz.max(1e-9);
-    WIDTHS[((width * STEPS) as usize).min(WIDTHS.len() - 1)].fetch_add(1, Ordering::Relaxed);
-    (ghz, width)
-}
-
-/// The most that [`core`] has found in this process for the width, but for the largest of a hundred:
-/// one that was wrong must not decide what all others are compared with.
-pub fn widest() -> f64 {
-    let counts = || WIDTHS.iter().map(|count| count.load(Ordering::Relaxed));
-    let (mut above, most) = (0, counts().sum::<u32>() / 100);
-    let of_them = |(_, count): &(usize, u32)| {
-        above += count;
-        above > most
-    };
-    let found = (0..WIDTHS.len()).rev().zip(counts().rev()).find(of_them);
-    found.map_or(0.0, |(step, _)| step as f64 / STEPS)
+    (0..CHAINS).map(|_| chain_ghz(LINKS)).fold(0.0, f64::max)
 }
 
 /// Binds the calling thread to one core; false where the system refuses.
@@ -111,18 +83,19 @@ pub fn cores() -> &'static [usize] {
     })
 }
 
-fn chain_ghz() -> f64 {
+/// The core's clock by a chain of so many links.
+pub(crate) fn chain_ghz(links: u32) -> f64 {
     let start = Instant::now();
-    black_box(chain(black_box(1), black_box(3), black_box(5)));
-    f64::from(LINKS) / start.elapsed().as_nanos().max(1) as f64
+    black_box(chain(links, black_box(1), black_box(3), black_box(5)));
+    f64::from(links) / start.elapsed().as_nanos().max(1) as f64
 }
 
-/// [`LINKS`] operations, each waiting for the one before. Addition and exclusive
+/// So many operations, each waiting for the one before. Addition and exclusive
 /// or take turns, so that no compiler can merge two of them, and the operands
 /// are registers: recent cores add constants for free while renaming.
 #[inline(never)]
-fn chain(mut x: u64, add: u64, flip: u64) -> u64 {
-    for _ in 0..LINKS / 16 {
+fn chain(links: u32, mut x: u64, add: u64, flip: u64) -> u64 {
+    for _ in 0..links / 16 {
         for _ in 0..8 {
             x = x.wrapping_add(add) ^ flip;
         }
@@ -130,33 +103,8 @@ fn chain(mut x: u64, add: u64, flip: u64) -> u64 {
     x
 }
 
-fn loop_width() -> f64 {
-    let start = Instant::now();
-    black_box(side_by_side(black_box([1; LANES]), black_box(3), black_box(5)));
-    f64::from(LINKS) / start.elapsed().as_nanos().max(1) as f64
-}
-
-/// [`LINKS`] operations in chains that do not wait for each other: more of them than
-/// a core has units.
-#[inline(never)]
-fn side_by_side(mut lanes: [u64; LANES], add: u64, flip: u64) -> [u64; LANES] {
-    for _ in 0..LINKS as usize / (2 * LANES) {
-        for x in &mut lanes {
-            *x = x.wrapping_add(add) ^ flip;
-        }
-    }
-    lanes
-}
-
-/// How often each width was found, in steps of a hundredth.
-static WIDTHS: [AtomicU32; 4096] = [const { AtomicU32::new(0) }; 4096];
-const STEPS: f64 = 100.0;
-
 const LINKS: u32 = 64_000;
 const CHAINS: usize = 5;
-const LOOPS: usize = 4;
-/// Two to a register of 128 bits: 12 of the 16 registers that every x86-64 has.
-const LANES: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -167,14 +115,6 @@ mod tests {
         let ghz = core_ghz();
         // A debug build keeps the chain, at several instructions a link.
         assert!(ghz > 0.01 && ghz < 10.0, "{ghz} GHz");
-        let (again, width) = core();
-        assert!(again > 0.01 && again < 10.0 && width > 0.01, "{again} GHz, {width}");
-        // One that was wrong: of a hundred, it decides nothing.
-        WIDTHS[4000].fetch_add(1, Ordering::Relaxed);
-        for _ in 0..200 {
-            core();
-        }
-        assert!((0.01..39.0).contains(&widest()), "{}", widest());
     }
 
     #[test]

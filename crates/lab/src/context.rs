@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::clock;
 use crate::data::{Table, Updates, short_name};
 use crate::machine::{self, Machine};
-use crate::slices::{self, Plan, Timing, Variant};
+use crate::slices::{self, Plan, Slices, Timing, Variant};
 use crate::{Error, Record, Row, Verdict};
 
 pub use partial::Found;
@@ -59,9 +59,8 @@ pub struct Context {
     started: Instant,
     /// Seconds of interrupted runs before.
     before_s: f64,
-    /// Slices that were timed; of them those that were dropped, and those that were
-    /// kept although they were disturbed.
-    slices: Cell<(usize, usize, usize)>,
+    /// Slices that were timed.
+    slices: Cell<Slices>,
     /// When no more is begun.
     ends: Option<Instant>,
     /// Parts that were left out of the experiment for that.
@@ -254,11 +253,7 @@ impl Context {
         // The last core: interrupts and the rest of the system prefer the first.
         clock::cores().last().map(|&core| clock::pin(core));
         let timings = slices::interleave(variants, plan);
-        let (mut all, mut dropped, mut disturbed) = self.slices.get();
-        all += timings.iter().map(|timing| timing.rates.len()).sum::<usize>();
-        dropped += timings.iter().map(|timing| timing.dropped).sum::<usize>();
-        disturbed += timings.iter().map(Timing::disturbed).sum::<usize>();
-        self.slices.set((all, dropped, disturbed));
+        self.slices.set(self.slices.get() + Slices::of(&timings));
         timings
     }
 
@@ -274,10 +269,8 @@ impl Context {
     }
 
     /// How many slices each of `variants` gets, and how long: the more take turns,
-    /// the fewer, so that all of them together take about 10 seconds, and as long again to
+    /// the fewer, so that all of them together take about 5 seconds, and as long again to
     /// warm up; of a quick run the shorter, and half a second, whatever the neighbours do.
-    /// Slices are short: neighbours come and go within a tenth of a second, and one that
-    /// came and went between the two looks at the core is not noticed.
     pub fn plan(&self, variants: usize) -> Plan {
         let variants = variants.max(1) as u32;
         if self.quick() {
@@ -286,8 +279,8 @@ impl Context {
             return Plan { rounds, most: rounds, slice, warm: slice, patience: Plan::PATIENCE };
         }
         let turns = TURNS.as_millis() / (SLICE.as_millis() * u128::from(variants));
-        let rounds = turns.clamp(11, 41) as usize;
-        Plan { rounds, most: 3 * rounds, slice: SLICE, warm: SLICE, patience: Plan::PATIENCE }
+        let rounds = turns.clamp(11, 25) as usize;
+        Plan { rounds, most: 4 * rounds, slice: SLICE, warm: SLICE, patience: Plan::PATIENCE }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of
@@ -339,15 +332,7 @@ impl Context {
 
     /// The record of what was measured.
     pub fn record(&self, rows: Vec<Row>, verdicts: Vec<Verdict>, mut notes: Vec<String>) -> Record {
-        let (all, dropped, disturbed) = self.slices.get();
-        if dropped > 0 {
-            notes.push(format!(
-                "{dropped} of {all} slices were dropped: somebody else used the core beside them"
-            ));
-        }
-        if disturbed > 0 {
-            notes.push(format!("{disturbed} such slices were kept: there were no better ones"));
-        }
+        notes.extend(self.slices.get().notes());
         if !self.left_out.is_empty() {
             notes.push(format!("left out, as the time was up: {}", self.left_out.join(", ")));
         }
@@ -449,7 +434,7 @@ pub(crate) fn clock_text(time: Duration) -> String {
 }
 
 /// Of all variants that take turns, in a full run.
-const TURNS: Duration = Duration::from_secs(10);
+const TURNS: Duration = Duration::from_secs(5);
 const SLICE: Duration = Duration::from_millis(10);
 /// Of all variants that take turns, in a quick run.
 const QUICK_TURNS: Duration = Duration::from_millis(500);

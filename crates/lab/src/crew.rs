@@ -84,19 +84,32 @@ pub fn nanos_of(member: usize) -> String {
 
 impl Work for Crew<'_> {
     /// The sum of the operations, and the mean of the processor times and of the parts; of each
-    /// member what [`nanos_of`] it names. It has a checksum when all of them have one.
+    /// member what [`nanos_of`] it names. It has a checksum when all of them have one, and is as
+    /// quiet as the busiest.
     fn slice(&mut self, target: Duration) -> Sample {
         self.order(target);
         let samples: Vec<Sample> =
             self.members.iter().map(|m| m.answers.recv().unwrap_or_default()).collect();
-        let time = samples.iter().map(|sample| sample.time).sum::<Duration>();
+        let mean = |of: fn(&Sample) -> Duration| {
+            samples.iter().map(of).sum::<Duration>() / samples.len().max(1) as u32
+        };
+        let (time, spent) = (mean(|sample| sample.time), mean(|sample| sample.spent));
+        // Not all have as many quiet pieces.
+        let in_time = |sample: &Sample| {
+            let share = time.as_secs_f64() / sample.time.as_secs_f64().max(1e-9);
+            (sample.ops as f64 * share).round() as u64
+        };
+        let quiet = samples.iter().filter_map(|sample| sample.quiet);
         let nanos = |sample: &Sample| sample.time.as_nanos() as f64 / sample.ops.max(1) as f64;
         let figures = samples.iter().enumerate();
         let figures = figures.map(|(member, sample)| (nanos_of(member), nanos(sample)));
         Sample {
             figures: figures.collect(),
-            ops: samples.iter().map(|sample| sample.ops).sum(),
-            time: time / samples.len().max(1) as u32,
+            ops: samples.iter().map(in_time).sum(),
+            time,
+            done: samples.iter().map(|sample| sample.done).sum(),
+            spent,
+            quiet: quiet.reduce(f64::min),
             checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
             parts: parts(&samples),
         }
@@ -161,7 +174,7 @@ mod tests {
         thread::scope(|scope| {
             let mut crew = Crew::new(scope, vec![work(), work()]);
             let sample = crew.slice(Duration::from_millis(2));
-            assert!(sample.ops >= 2 && sample.time >= Duration::from_millis(2));
+            assert!(sample.ops >= 2 && sample.spent >= Duration::from_millis(2));
             assert_eq!(sample.figures.len(), 2);
             assert_eq!(sample.figures[1].0, nanos_of(1));
             let mut calls = 0;

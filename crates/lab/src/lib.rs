@@ -17,9 +17,9 @@
 //!   experiment pace rivals
 //!   context crew devices lines matching testpmd
 //!   slices
-//!   record
-//!   data machine reads
-//!   clock contest error peer
+//!   record watch
+//!   data machine reads width
+//!   clock contest error peer sample
 //! ```
 #![deny(unsafe_code)]
 
@@ -44,9 +44,12 @@ mod reads;
 pub mod record;
 pub mod report;
 mod rivals;
+mod sample;
 mod set;
 pub mod slices;
 mod testpmd;
+pub mod watch;
+mod width;
 
 pub use context::{Context, Options};
 pub use devices::gpus_here;

@@ -12,35 +12,26 @@
 //! filled the caches with its own memory. Without that run the first milliseconds of a slice
 //! would read the variant's table back, the longer the larger it is.
 //!
-//! Before and after each slice a fixed loop measures how much of the core there is. A
-//! slice beside which that was clearly less than the most is dropped, and counted:
-//! somebody else used the core then. Rounds are added until each variant has slices
+//! A fixed loop measures how much of the core there is: before and after each slice, and, where
+//! the work takes its time by a [`Watch`], five times a millisecond. Pieces beside which that was
+//! clearly less than the most do not count: somebody else used the core then. A slice that has no
+//! pieces left is dropped, and counted. Rounds are added until each variant has slices
 //! enough; where the neighbours never rest, the better ones are kept.
 
+use std::ops::Add;
 use std::time::{Duration, Instant};
 
-use crate::clock;
+use serde::{Deserialize, Serialize};
+
 use crate::record::Figure;
+pub use crate::sample::Sample;
+use crate::watch::Watch;
+use crate::{clock, width};
 
 /// Something that can be run for a while, again and again.
 pub trait Work {
     /// Runs for about `target` of processor time.
     fn slice(&mut self, target: Duration) -> Sample;
-}
-
-/// What one slice did.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    /// Operations done: lookups, packets.
-    pub ops: u64,
-    /// Processor time that they took.
-    pub time: Duration,
-    /// A checksum of the results, the same for every slice of one variant.
-    pub checksum: Option<u64>,
-    /// What of it each part took, by name, in nanoseconds an operation.
-    pub parts: Vec<(String, f64)>,
-    /// Further figures of this slice by name, as they are.
-    pub figures: Vec<(String, f64)>,
 }
 
 /// One of the things compared.
@@ -74,7 +65,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Six times what turns take as a rule: enough for three times as many on a busy machine.
+    /// Six times what turns take as a rule: enough for four times as many on a busy machine.
     pub const PATIENCE: Duration = Duration::from_secs(60);
 }
 
@@ -103,6 +94,10 @@ pub struct Timing {
     pub quiet: Vec<bool>,
     /// How many slices were dropped.
     pub dropped: usize,
+    /// Processor time of the pieces that were left out of the slices kept.
+    pub left_out: Duration,
+    /// Processor time of all slices kept.
+    pub spent: Duration,
 }
 
 impl Timing {
@@ -113,12 +108,90 @@ impl Timing {
     }
 }
 
+/// How many slices there were, and what of them was left out.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Slices {
+    /// All that were timed.
+    pub all: usize,
+    /// Those that were dropped.
+    pub dropped: usize,
+    /// Those kept although they were disturbed.
+    pub disturbed: usize,
+    /// As of a [`Timing`], in seconds.
+    pub left_out_s: f64,
+    /// As of a [`Timing`], in seconds.
+    pub spent_s: f64,
+}
+
+impl Slices {
+    /// Of these timings.
+    pub fn of(timings: &[Timing]) -> Slices {
+        let of = |timing: &Timing| Slices {
+            all: timing.rates.len(),
+            dropped: timing.dropped,
+            disturbed: timing.disturbed(),
+            left_out_s: timing.left_out.as_secs_f64(),
+            spent_s: timing.spent.as_secs_f64(),
+        };
+        timings.iter().map(of).fold(Slices::default(), Add::add)
+    }
+
+    /// What a reader should know of it, in sentences.
+    pub fn notes(&self) -> Vec<String> {
+        let (all, mut notes) = (self.all, Vec::new());
+        let percent = self.left_out_s / self.spent_s.max(1e-9) * 100.0;
+        if percent >= 1.0 {
+            notes.push(format!(
+                "{percent:.0} % of the time of the slices is left out: somebody else used the core then"
+            ));
+        }
+        if self.dropped > 0 {
+            notes.push(format!(
+                "{} of {all} slices were dropped: somebody else used the core beside them",
+                self.dropped
+            ));
+        }
+        if self.disturbed > 0 {
+            let kept = self.disturbed;
+            notes.push(format!("{kept} such slices were kept: there were no better ones"));
+        }
+        notes
+    }
+}
+
+impl Add for Slices {
+    type Output = Slices;
+
+    fn add(self, other: Slices) -> Slices {
+        Slices {
+            all: self.all + other.all,
+            dropped: self.dropped + other.dropped,
+            disturbed: self.disturbed + other.disturbed,
+            left_out_s: self.left_out_s + other.left_out_s,
+            spent_s: self.spent_s + other.spent_s,
+        }
+    }
+}
+
 /// A slice, and the core beside it.
 #[derive(Clone)]
 struct Slice {
     sample: Sample,
     ghz: f64,
+    /// Of the core before and after, the lesser.
     width: f64,
+}
+
+impl Slice {
+    /// The larger, the quieter.
+    fn share(&self) -> f64 {
+        self.sample.quiet.unwrap_or(self.width)
+    }
+
+    /// Where a core of this width, at least, is quiet.
+    fn is_quiet(&self, least: f64) -> bool {
+        self.sample.quiet.map_or(self.width >= least, |share| share >= Sample::QUIET_SHARE)
+    }
 }
 
 /// Runs the variants in turn: one round to warm up, then `plan.rounds`, and more
@@ -128,8 +201,8 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
     let mut slices: Vec<Vec<Slice>> = vec![Vec::with_capacity(plan.rounds); variants.len()];
     let enough = plan.rounds.div_ceil(2);
     let lacking = |slices: &Vec<Slice>| {
-        let least = least();
-        slices.iter().filter(|slice| slice.width >= least).count() < enough
+        let least = width::quiet();
+        slices.iter().filter(|slice| slice.is_quiet(least)).count() < enough
     };
     let warm = if variants.len() > 1 { plan.warm } else { Duration::ZERO };
     let (start, mut round) = (Instant::now(), 0);
@@ -146,22 +219,17 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
         }
         round += 1;
     }
-    let least = least();
+    let least = width::quiet();
     let each = variants.iter().zip(&slices);
     each.map(|(variant, slices)| summary(variant, slices, least, enough)).collect()
 }
 
 fn slice(variant: &mut Variant<'_>, target: Duration) -> Slice {
-    let before = clock::core();
+    let (before, width) = (clock::core_ghz(), width::width());
     let sample = variant.work.slice(target);
-    let after = clock::core();
     // An interrupt makes either clock slower, a neighbour stays.
-    Slice { sample, ghz: before.0.max(after.0), width: before.1.min(after.1) }
-}
-
-/// The width of the core beside which a slice counts.
-fn least() -> f64 {
-    QUIET * clock::widest()
+    let width = width.min(width::width());
+    Slice { sample, ghz: before.max(clock::core_ghz()), width }
 }
 
 /// A [`Work`] out of a closure that does `ops` operations a call and returns a
@@ -178,17 +246,12 @@ pub struct Repeat<F> {
 
 impl<F: FnMut() -> u64> Work for Repeat<F> {
     fn slice(&mut self, target: Duration) -> Sample {
-        let start = clock::thread_time();
-        let first = (self.run)();
-        let (mut calls, mut same) = (1, true);
-        let mut time = clock::thread_time() - start;
-        while time < target {
+        let mut watch = Watch::new(target);
+        let (first, mut same) = ((self.run)(), true);
+        while watch.lap(self.ops) {
             same &= (self.run)() == first;
-            calls += 1;
-            time = clock::thread_time() - start;
         }
-        let checksum = same.then_some(first);
-        Sample { ops: calls * self.ops, time, checksum, ..Sample::default() }
+        Sample { checksum: same.then_some(first), ..watch.sample() }
     }
 }
 
@@ -209,16 +272,15 @@ pub struct Rounds<F> {
 
 impl<F: FnMut(usize, usize)> Work for Rounds<F> {
     fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops) = (clock::thread_time(), 0);
-        let mut time = Duration::ZERO;
-        while time < target {
+        let mut watch = Watch::new(target);
+        loop {
             let n = self.step.min(self.n - self.at);
             (self.run)(self.at, n);
             self.at = (self.at + n) % self.n;
-            ops += n as u64;
-            time = clock::thread_time() - start;
+            if !watch.lap(n as u64) {
+                return watch.sample();
+            }
         }
-        Sample { ops, time, ..Sample::default() }
     }
 }
 
@@ -235,8 +297,8 @@ type Named = fn(&Sample) -> &[(String, f64)];
 /// the `enough` best.
 fn kept(slices: &[Slice], least: f64, enough: usize) -> Vec<&Slice> {
     let mut sorted: Vec<&Slice> = slices.iter().collect();
-    sorted.sort_by(|a, b| b.width.total_cmp(&a.width));
-    let quiet = sorted.partition_point(|slice| slice.width >= least);
+    sorted.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    let quiet = sorted.partition_point(|slice| slice.is_quiet(least));
     sorted.truncate(quiet.max(enough));
     sorted
 }
@@ -267,13 +329,15 @@ fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64, enough: usize) -
         figures: parts(|sample| &sample.figures, false),
         checksum: first.filter(|_| same),
         rates: slices.iter().map(rate).collect(),
-        quiet: slices.iter().map(|slice| slice.width >= least).collect(),
+        quiet: slices.iter().map(|slice| slice.is_quiet(least)).collect(),
         dropped: slices.len() - kept.len(),
+        left_out: kept
+            .iter()
+            .map(|slice| slice.sample.spent.saturating_sub(slice.sample.time))
+            .sum(),
+        spent: kept.iter().map(|slice| slice.sample.spent).sum(),
     }
 }
-
-/// The share of the core's best beside which a slice counts.
-const QUIET: f64 = 0.85;
 
 #[cfg(test)]
 mod tests {
@@ -307,13 +371,13 @@ mod tests {
         };
         let variant = Variant::new("one", repeat(1, || 0));
         let slices = [slice(100, 1.0), slice(60, 0.6), slice(100, 0.98), slice(98, 0.96)];
-        let timing = summary(&variant, &slices, QUIET, 2);
+        let timing = summary(&variant, &slices, 0.85, 2);
         assert_eq!((timing.dropped, timing.rates.len(), timing.disturbed()), (1, 4, 0));
         assert_eq!((timing.rate.samples, timing.rate.best), (3, 100.0));
         assert_eq!(timing.quiet, [true, false, true, true]);
         // Were all but one disturbed, the better ones would stay.
         let slices = [slice(100, 1.0), slice(60, 0.6), slice(70, 0.7), slice(50, 0.5)];
-        let timing = summary(&variant, &slices, QUIET, 2);
+        let timing = summary(&variant, &slices, 0.85, 2);
         assert_eq!((timing.dropped, timing.rate.samples, timing.disturbed()), (2, 2, 1));
     }
 

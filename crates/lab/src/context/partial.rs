@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Context;
 use crate::machine::{self, Machine};
 use crate::record::{file_stem, write_whole};
+use crate::slices::Slices;
 use crate::{Error, Row};
 
 /// Finished cells, and what they depend on.
@@ -28,7 +29,7 @@ pub(super) struct Partial {
     pub took_s: f64,
     /// Of the finished cells, as of a context.
     #[serde(default)]
-    pub slices: (usize, usize, usize),
+    pub slices: Slices,
     pub data: BTreeMap<String, String>,
     pub cells: BTreeMap<String, Vec<Row>>,
 }
@@ -40,15 +41,15 @@ pub struct Found {
     pub rows: Vec<Row>,
     /// How long it took.
     pub took: Duration,
-    /// Slices timed, dropped, and kept although they were disturbed.
-    pub slices: (usize, usize, usize),
+    /// Its slices.
+    pub slices: Slices,
 }
 
 impl Found {
     /// Adds what another part of the cell took.
     pub fn add(&mut self, part: &Found) {
         self.took += part.took;
-        self.slices = add(self.slices, part.slices);
+        self.slices = self.slices + part.slices;
     }
 }
 
@@ -66,14 +67,14 @@ impl Context {
         let mut partial = self.partial_of(experiment);
         partial.took_s += found.took.as_secs_f64();
         self.for_others_s += found.took.as_secs_f64();
-        partial.slices = add(partial.slices, found.slices);
+        partial.slices = partial.slices + found.slices;
         partial.cells.insert(cell.into(), found.rows);
         self.write(experiment, &partial)
     }
 
     /// What `turn` measures, and how much that was.
     pub fn found(&mut self, turn: impl FnOnce(&mut Context) -> Vec<Row>) -> Found {
-        let (begun, before) = (Instant::now(), self.slices.replace((0, 0, 0)));
+        let (begun, before) = (Instant::now(), self.slices.replace(Slices::default()));
         let rows = turn(self);
         let slices = self.slices.replace(before);
         Found { rows, took: begun.elapsed(), slices }
@@ -81,7 +82,7 @@ impl Context {
 
     /// Counts the slices of what was [found](Context::found) as this experiment's.
     pub fn count(&self, found: &Found) {
-        self.slices.set(add(self.slices.get(), found.slices));
+        self.slices.set(self.slices.get() + found.slices);
     }
 
     /// Keeps the cells that are finished.
@@ -124,8 +125,4 @@ impl Context {
     pub(super) fn partial_path(&self, experiment: &str) -> PathBuf {
         self.out().join(format!("{}.partial", file_stem(experiment)))
     }
-}
-
-fn add(one: (usize, usize, usize), other: (usize, usize, usize)) -> (usize, usize, usize) {
-    (one.0 + other.0, one.1 + other.1, one.2 + other.2)
 }

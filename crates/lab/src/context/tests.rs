@@ -79,8 +79,8 @@ fn a_cell_that_is_handed_on_is_not_measured_again() {
         context.measure(&mut work);
         vec![row("of the first")]
     });
-    assert!(found.slices.0 > 0 && !found.took.is_zero());
-    assert_eq!(context.slices.get(), (0, 0, 0));
+    assert!(found.slices.all > 0 && !found.took.is_zero());
+    assert_eq!(context.slices.get(), Slices::default());
     let slices = found.slices;
     let found = Found { took: Duration::from_secs(1000), ..found };
     context.hand_on("test/second", "a", found).unwrap();

@@ -17,10 +17,10 @@ use wire::build::Frame;
 use wire::ethernet::Mac;
 
 use super::super::router::{Source, stamp};
-use crate::clock;
 use crate::data::Rng;
 use crate::matching::{self, Entry, Finder};
 use crate::slices::{Sample, Work};
+use crate::watch::Watch;
 
 /// How frames are looked up.
 pub(super) enum How {
@@ -133,15 +133,10 @@ impl Forwarder {
 
 impl Work for Forwarder {
     fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops, mut time) = (clock::thread_time(), 0, Duration::ZERO);
-        while time < target {
-            for _ in 0..POLLS {
-                ops += self.forward(0) + self.forward(1);
-            }
-            time = clock::thread_time() - start;
-        }
+        let mut watch = Watch::new(target);
+        while watch.lap((0..POLLS).map(|_| self.forward(0) + self.forward(1)).sum()) {}
         // Every frame has a known destination: one that is not found is a fault.
-        Sample { ops, time, checksum: (self.lost == 0).then_some(0), ..Sample::default() }
+        Sample { checksum: (self.lost == 0).then_some(0), ..watch.sample() }
     }
 }
 

@@ -18,8 +18,8 @@ use wire::ggu::Verdict;
 use super::super::router::{Source, per_node};
 use super::generator::{Back, Clients, Pace, Sent, destination, messages, owner, source};
 use super::site::{Rings, Site, Worker};
-use crate::clock;
 use crate::slices::{Sample, Work};
+use crate::watch::Watch;
 
 /// What goes through a worker.
 #[derive(Clone)]
@@ -321,12 +321,16 @@ impl Work for Bed {
     fn slice(&mut self, target: Duration) -> Sample {
         let before = self.mark();
         self.begin();
-        let (mut time, start) = (Duration::ZERO, clock::thread_time());
-        while time < target {
-            for _ in 0..ROUNDS {
-                self.round();
+        let mut watch = Watch::new(target);
+        loop {
+            let came = (0..ROUNDS).map(|_| self.round() as u64).sum();
+            // Its clock does not go on while the core is looked at.
+            self.end();
+            let goes_on = watch.lap(came);
+            self.begin();
+            if !goes_on {
+                break;
             }
-            time = clock::thread_time() - start;
         }
         self.end();
         match self.check(&before) {
@@ -341,11 +345,11 @@ impl Work for Bed {
                 if self.worker.grantor.is_some() {
                     figures.push((ASKED.to_string(), percent(after.asked - before.asked)));
                 }
-                Sample { ops, time, checksum: Some(0), parts, figures }
+                Sample { checksum: Some(0), figures, ..watch.sample_of(ops, parts) }
             }
             Err(reason) => {
                 eprintln!("gatekeeper: {reason}");
-                Sample { time, ..Sample::default() }
+                Sample { time: target, ..Sample::default() }
             }
         }
     }

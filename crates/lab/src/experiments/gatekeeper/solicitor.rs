@@ -17,6 +17,7 @@ use super::generator::Clients;
 use super::site::{Rings, Site};
 use crate::data::Rng;
 use crate::slices::{Sample, Variant, Work};
+use crate::watch::Watch;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 /// See the module.
@@ -149,15 +150,15 @@ impl Levels {
 
 impl Work for Levels {
     fn slice(&mut self, target: Duration) -> Sample {
-        let (mut ops, mut time, start) = (0, Duration::ZERO, clock::thread_time());
-        while time < target {
+        let mut watch = Watch::new(target);
+        loop {
             (0..ROUNDS).for_each(|_| {
                 self.burst();
             });
-            ops += ROUNDS * BURST as u64;
-            time = clock::thread_time() - start;
+            if !watch.lap(ROUNDS * BURST as u64) {
+                return Sample { checksum: Some(0), ..watch.sample() };
+            }
         }
-        Sample { ops, time, checksum: Some(0), ..Sample::default() }
     }
 }
 

@@ -21,6 +21,7 @@ use policy::ask::{Asker, Full, Question, Verdict as Answer};
 use super::super::router::{Frames, Source, Tables, per_node, stamp};
 use super::forward::{INNER, LINK, Wrapped, asking, tables};
 use crate::slices::{Sample, Timing, Variant, Work};
+use crate::watch::Watch;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 /// See the module.
@@ -142,17 +143,19 @@ impl Bed {
         Ok(Bed { graph, thread, counters, decided, _source: source })
     }
 
-    /// Polls for about so long; the processor time of that.
-    fn poll_for(&mut self, target: Duration) -> Duration {
-        let (start, mut time) = (clock::thread_time(), Duration::ZERO);
-        while time < target {
+    /// Polls for about so long.
+    fn poll_for(&mut self, target: Duration) -> Watch {
+        let mut watch = Watch::new(target);
+        loop {
+            let mut came = 0;
             for _ in 0..POLLS {
-                self.graph.poll(self.thread.guard());
+                came += self.graph.poll(self.thread.guard()) as u64;
                 self.thread.quiesce();
             }
-            time = clock::thread_time() - start;
+            if !watch.lap(came) {
+                return watch;
+            }
         }
-        time
     }
 }
 
@@ -163,7 +166,7 @@ impl Work for Bed {
         self.poll_for(BEFORE);
         let before = (self.graph.stats().snapshot(), self.counters.requests.get());
         let decided = self.decided.now();
-        let time = self.poll_for(target);
+        let watch = self.poll_for(target);
         self.thread.offline();
         let after = self.graph.stats().snapshot();
         let ops = self.counters.requests.get() - before.1;
@@ -175,15 +178,14 @@ impl Work for Bed {
         let highest: u64 = decided.iter().rev().take(some).sum();
         let received = after.receive.packets - before.0.receive.packets;
         let right = after.law.holds() && received == ops && ops > 0;
+        let sample = watch.sample_of(ops, per_node(&before.0, &after));
         Sample {
-            ops,
-            time,
             checksum: right.then_some(0),
-            parts: per_node(&before.0, &after),
             figures: vec![
-                ("decided_mpps".into(), all as f64 / time.as_secs_f64() / 1e6),
+                ("decided_mpps".into(), all as f64 / sample.spent.as_secs_f64() / 1e6),
                 ("highest_decided".into(), highest as f64 / all.max(1) as f64),
             ],
+            ..sample
         }
     }
 }

@@ -14,8 +14,8 @@ use lookup::sync::Thread;
 use super::frames::{Frames, taken};
 use super::source::Source;
 use super::tables::Tables;
-use crate::clock;
 use crate::slices::{Sample, Work};
+use crate::watch::Watch;
 
 /// What was wrong with forwarded packets: one list for all beds of a run.
 pub(in crate::experiments) type Faults = Rc<RefCell<Vec<String>>>;
@@ -120,21 +120,18 @@ impl<'t, A: Frames> Bed<'t, A> {
         n
     }
 
-    /// Polls for about `target`, outside of which hop limits are brought back;
-    /// the processor time of the polls.
-    fn poll_for(&mut self, target: Duration) -> Duration {
-        let mut spent = Duration::ZERO;
-        while spent < target {
+    /// Polls for about `target`, outside of which hop limits are brought back.
+    fn poll_for(&mut self, target: Duration) -> Watch {
+        let mut watch = Watch::new(target);
+        loop {
             if self.forwarded + AT_ONCE > self.source.patience() {
-                self.lap_over();
+                watch.untimed(|| self.lap_over());
             }
-            let start = clock::thread_time();
-            if self.some(AT_ONCE) == 0 {
-                return target;
+            let n = self.some(AT_ONCE);
+            if n == 0 || !watch.lap(n) {
+                return watch;
             }
-            spent += clock::thread_time() - start;
         }
-        spent
     }
 }
 
@@ -142,7 +139,7 @@ impl<A: Frames> Work for Bed<'_, A> {
     fn slice(&mut self, target: Duration) -> Sample {
         let before = self.graph.stats().snapshot();
         self.thread.online();
-        let time = self.poll_for(target);
+        let watch = self.poll_for(target);
         self.thread.offline();
         let after = self.graph.stats().snapshot();
         let law = after.law;
@@ -154,13 +151,8 @@ impl<A: Frames> Work for Bed<'_, A> {
         self.lap_over();
         let ops = after.law.transmitted - before.law.transmitted;
         let right = self.faults.borrow().is_empty();
-        Sample {
-            ops,
-            time,
-            checksum: right.then_some(0),
-            parts: per_node(&before, &after),
-            ..Sample::default()
-        }
+        let sample = watch.sample_of(ops, per_node(&before, &after));
+        Sample { checksum: right.then_some(0), ..sample }
     }
 }
 
@@ -212,8 +204,9 @@ fn read(packets: &[Option<io::Owned>]) {
 
 impl Work for Shuttle {
     fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops, mut time) = (clock::thread_time(), 0, Duration::ZERO);
-        while time < target {
+        let mut watch = Watch::new(target);
+        loop {
+            let mut ops = 0;
             for _ in 0..AT_ONCE / (2 * io::VECTOR as u64) {
                 for port in &mut self.ports {
                     port.receive(&mut self.burst, io::VECTOR);
@@ -227,9 +220,10 @@ impl Work for Shuttle {
                     ops += sent as u64;
                 }
             }
-            time = clock::thread_time() - start;
+            if !watch.lap(ops) {
+                return Sample { checksum: Some(0), ..watch.sample() };
+            }
         }
-        Sample { ops, time, checksum: Some(0), ..Sample::default() }
     }
 }
 

@@ -119,9 +119,15 @@ impl Forwarder {
         self.0.say(&target.as_micros().to_string())?;
         let line = self.0.line()?;
         let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let &[ops, nanos, right] = &*numbers else { return Err(line) };
-        let checksum = (right == 1).then_some(0);
-        Ok(Sample { ops, time: Duration::from_nanos(nanos), checksum, ..Sample::default() })
+        let &[ops, nanos, spent, quiet, right] = &*numbers else { return Err(line) };
+        Ok(Sample {
+            ops,
+            time: Duration::from_nanos(nanos),
+            spent: Duration::from_nanos(spent),
+            quiet: Some(quiet as f64 / MILLIONTHS),
+            checksum: (right == 1).then_some(0),
+            ..Sample::default()
+        })
     }
 }
 
@@ -134,8 +140,8 @@ impl Work for Forwarder {
 
 /// One side: builds a router of 1,000,000 prefixes of `family` on DPDK with or without
 /// `hugepages`, says `ready`, and for each line with a number forwards for so many
-/// microseconds and answers with packets, nanoseconds of processor time, and 1 when
-/// each packet left as it should.
+/// microseconds and answers with packets, nanoseconds of processor time that count and all,
+/// the millionths of it that were quiet, and 1 when each packet left as it should.
 ///
 /// # Errors
 /// When DPDK does not start like this, or the router cannot be built.
@@ -158,14 +164,17 @@ fn answer<A: Frames>(routes: &[(Prefix<A>, Hop)]) -> Result<(), String> {
     println!("{READY}");
     for line in std::io::stdin().lock().lines() {
         let Ok(micros) = line.map_err(|error| error.to_string())?.parse() else { break };
-        let Sample { ops, time, checksum, .. } = bed.slice(Duration::from_micros(micros));
-        println!("{ops} {} {}", time.as_nanos(), u8::from(checksum.is_some()));
+        let sample = bed.slice(Duration::from_micros(micros));
+        let (ops, time, spent) = (sample.ops, sample.time.as_nanos(), sample.spent.as_nanos());
+        let quiet = (sample.quiet.unwrap_or_default() * MILLIONTHS) as u64;
+        println!("{ops} {time} {spent} {quiet} {}", u8::from(sample.checksum.is_some()));
     }
     Ok(())
 }
 
 const FAMILIES: [&str; 2] = ["ipv4", "ipv6"];
 const READY: &str = "ready";
+const MILLIONTHS: f64 = 1e6;
 const DSTS: usize = 1 << 20;
 /// For two pools of 32,767 packets and DPDK's own needs.
 const HUGEPAGES_NEEDED: u32 = 256;

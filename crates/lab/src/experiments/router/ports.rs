@@ -19,8 +19,8 @@ use std::time::Duration;
 use io::{Burst, Device, Pool, PoolConfig, Port};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::clock;
 use crate::slices::{Sample, Variant, Work};
+use crate::watch::Watch;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
@@ -161,26 +161,21 @@ impl Way {
 
 impl Work for Way {
     fn slice(&mut self, target: Duration) -> Sample {
-        let (mut ops, mut time, mut sent) = (0, Duration::ZERO, 0);
-        while time < target {
-            self.generate();
+        let (mut watch, mut sent) = (Watch::new(target), 0);
+        loop {
+            watch.untimed(|| self.generate());
             sent += BATCH as u64;
-            let start = clock::thread_time();
             let n = self.forward();
-            time += clock::thread_time() - start;
-            ops += n;
             if n == 0 {
                 return Sample::default();
             }
+            if !watch.lap(n) {
+                break;
+            }
         }
-        let lost = (sent - ops.min(sent)) as f64 / sent as f64;
-        Sample {
-            ops,
-            time,
-            checksum: Some(0),
-            figures: vec![(LOST.into(), lost)],
-            ..Sample::default()
-        }
+        let sample = watch.sample();
+        let lost = (sent - sample.done.min(sent)) as f64 / sent as f64;
+        Sample { checksum: Some(0), figures: vec![(LOST.into(), lost)], ..sample }
     }
 }
 

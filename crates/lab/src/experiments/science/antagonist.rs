@@ -93,7 +93,7 @@ fn follow(orders: &Orders, regions: &[Lines]) {
             Load::Rest => thread::sleep(NAP),
             Load::Spin => compute(LOOK),
             Load::Read(region) => {
-                let ops = works[region].slice(LOOK).ops;
+                let ops = works[region].slice(LOOK).done;
                 orders.lines.fetch_add(ops, Ordering::Relaxed);
             }
         }

@@ -35,9 +35,9 @@ use wire::vlan::Tag;
 
 use super::super::router::{Source, per_node, stamp};
 use super::parts;
-use crate::clock;
 use crate::data::Rng;
 use crate::slices::{Sample, Variant, Work};
+use crate::watch::Watch;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
@@ -357,26 +357,24 @@ impl Work for Bed {
     fn slice(&mut self, target: Duration) -> Sample {
         let before = self.graph.stats().snapshot();
         self.thread.online();
-        let (mut time, start) = (Duration::ZERO, clock::thread_time());
-        while time < target {
+        let mut watch = Watch::new(target);
+        loop {
+            let mut came = 0;
             for _ in 0..ROUNDS {
-                self.graph.poll(self.thread.guard());
+                came += self.graph.poll(self.thread.guard()) as u64;
                 self.thread.quiesce();
             }
-            time = clock::thread_time() - start;
+            if !watch.lap(came) {
+                break;
+            }
         }
         self.thread.offline();
         let seen: Vec<Learn> = std::iter::from_fn(|| self.seen.pop()).collect();
         self.switch.learn_all(&seen, Instant::now());
         let after = self.graph.stats().snapshot();
         let ops = after.law.transmitted - before.law.transmitted;
-        Sample {
-            ops,
-            time,
-            checksum: right(&before, &after).then_some(0),
-            parts: per_node(&before, &after),
-            ..Sample::default()
-        }
+        let sample = watch.sample_of(ops, per_node(&before, &after));
+        Sample { checksum: right(&before, &after).then_some(0), ..sample }
     }
 }
 

@@ -335,7 +335,7 @@ impl Work for Paced<'_> {
         let done = self.pace.done.load(Ordering::Relaxed);
         let handed = self.pace.handed.load(Ordering::Relaxed) as f64;
         sample.figures = vec![
-            (PER_S.into(), done as f64 / sample.time.as_secs_f64()),
+            (PER_S.into(), done as f64 / sample.spent.as_secs_f64()),
             (HANDED.into(), handed * 100.0 / done.max(1) as f64),
         ];
         sample
