@@ -109,7 +109,7 @@ impl Protection {
     #[inline]
     pub fn named(&self, ip: IpAddr) -> Option<&Grantor> {
         let all = &self.set.as_ref()?.grantors;
-        let at = all.binary_search_by_key(&ip, |grantor| grantor.ip).ok()?;
+        let at = all.binary_search_by(|grantor| grantor.ip.cmp(&ip)).ok()?;
         Some(&all[at])
     }
 }

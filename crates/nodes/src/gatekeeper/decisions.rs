@@ -101,18 +101,20 @@ impl Decisions {
         };
         let (from, iface) = (message.from, v.get(Iface, i));
         let mut decisions = message.decisions();
-        while let Some(decision) = decisions.next() {
-            let next = match decision {
-                Ok(decision) => Waiting { decision, from, iface },
-                Err(refusal) => return self.refuse(refusal),
+        let by = By::Grantor(from, settings.decisions_from);
+        while decisions.left() > 0 {
+            // Used where it is: see `Machine::grant` for what a copy would cost.
+            let next = decisions.read();
+            let decision = match &next {
+                Ok(decision) => decision,
+                Err(refusal) => return self.refuse(*refusal),
             };
             if self.left.1 > 0 && self.waiting.is_empty() {
-                self.pass_on(v, settings, &next);
+                self.pass_on(v, by, iface, decision);
             } else if self.waiting.len() < MOST_WAITING {
-                self.waiting.push_back(next);
+                self.waiting.push_back(Waiting { decision: *decision, from, iface });
             } else {
-                let by = By::Grantor(from, settings.decisions_from);
-                for lost in std::iter::once(next.decision).chain(decisions.flatten()) {
+                for lost in std::iter::once(*decision).chain(decisions.flatten()) {
                     self.heard.cut_off(v.guard(), by, iface, &lost);
                 }
                 return Why::TooMany;
@@ -121,10 +123,9 @@ impl Decisions {
         Why::Heard
     }
 
-    fn pass_on(&mut self, v: &View<'_, Self>, settings: &Settings, next: &Waiting) {
+    fn pass_on(&mut self, v: &View<'_, Self>, by: By, iface: IfaceId, decision: &Decision) {
         self.left.1 -= 1; // the caller knows that some are left
-        let by = By::Grantor(next.from, settings.decisions_from);
-        self.heard.pass_on(v.guard(), by, (next.iface, v.now()), &next.decision);
+        self.heard.pass_on(v.guard(), by, (iface, v.now()), decision);
     }
 
     /// Decisions that wait.
@@ -190,7 +191,8 @@ impl Node for Decisions {
         let most = self.left.1.min(self.heard.pace());
         for _ in 0..most.min(self.waiting.len()) {
             let Some(next) = self.waiting.pop_front() else { break };
-            self.pass_on(v, settings, &next);
+            let by = By::Grantor(next.from, settings.decisions_from);
+            self.pass_on(v, by, next.iface, &next.decision);
         }
         if self.waiting.is_empty() { Due::NEVER } else { Due::NOW }
     }

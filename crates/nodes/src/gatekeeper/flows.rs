@@ -39,6 +39,15 @@ pub struct Heard {
 
 const _: () = assert!(size_of::<Heard>() == 128);
 
+impl Heard {
+    /// Of no flow.
+    pub(super) const NOTHING: Heard = Heard {
+        decided: Decided::NONE,
+        key: FlowKey::v4(0, 0),
+        set: SetId { index: 0, generation: 0 },
+    };
+}
+
 /// A protection as an entry names it: a number of 48 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Named(u64);

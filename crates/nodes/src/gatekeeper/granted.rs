@@ -9,6 +9,7 @@
 //! and nothing is carried over.
 
 use super::rule::{Answer, Arrival, BadParameters, Budget, GRANTED, Page, RENEWAL, Rule};
+use super::rule::{Words, put_words};
 use super::times::Times;
 
 /// Lets through what the flow's budget allows.
@@ -28,12 +29,7 @@ impl Rule for Granted {
     fn init(&self, times: &Times, now: u64, page: &mut Page) -> Result<(), BadParameters> {
         let parameter = |place: usize| u32::from_le_bytes(part(page, 4 * place));
         let [rate_kib, next_renewal_ms, renewal_step_ms] = [0, 1, 2].map(parameter);
-        *page = [0; 64];
-        put(page, WINDOW_END, now.saturating_add(times.second()));
-        put(page, LEFT, budget(rate_kib));
-        put(page, RENEWAL_AT, now.saturating_add(times.millis(next_renewal_ms)));
-        put(page, STEP, times.millis(renewal_step_ms));
-        page[RATE..RATE + 4].copy_from_slice(&rate_kib.to_le_bytes());
+        put_words(page, words(times, now, [rate_kib, next_renewal_ms, renewal_step_ms]));
         Ok(())
     }
 
@@ -50,6 +46,19 @@ impl Rule for Granted {
         let left = if now >= word(page, WINDOW_END) { budget(rate_kib) } else { word(page, LEFT) };
         Some(Budget { rate_kib, left })
     }
+}
+
+/// The state of a flow that is granted so much now: rate in KiB a second, next renewal and renewal
+/// step in milliseconds.
+#[inline(always)]
+pub(super) fn words(times: &Times, now: u64, [rate_kib, next_ms, step_ms]: [u32; 3]) -> Words {
+    let mut words = [0; 8];
+    words[WINDOW_END / 8] = now.saturating_add(times.second());
+    words[LEFT / 8] = budget(rate_kib);
+    words[RENEWAL_AT / 8] = now.saturating_add(times.millis(next_ms));
+    words[STEP / 8] = times.millis(step_ms);
+    words[RATE / 8] = rate_kib.into();
+    words
 }
 
 /// A packet of `len` bytes comes: its DSCP, or `None` beyond the budget.

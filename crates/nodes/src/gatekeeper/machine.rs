@@ -15,7 +15,7 @@ use wire::ggu::Verdict as Decision;
 use super::granted::{self, Granted};
 use super::programs::Programs;
 use super::request::Request;
-use super::rule::{Answer, Arrival, Page, Rule};
+use super::rule::{Answer, Arrival, Page, Rule, Words, put_words, words_of};
 use super::state::{self, Bytes, Kind};
 use super::times::Times;
 
@@ -82,7 +82,29 @@ pub struct Decided {
     pub edition: u8,
 }
 
+/// The same in words, each of which may be in a register.
+#[derive(Clone, Copy)]
+pub(super) struct Made {
+    expires: u64,
+    words: Words,
+    kind: Kind,
+    edition: u8,
+}
+
+impl Made {
+    /// Writes it, word by word.
+    #[inline(always)]
+    pub(super) fn put(&self, to: &mut Decided) {
+        put_words(&mut to.page, self.words);
+        (to.expires, to.kind, to.edition) = (self.expires, self.kind, self.edition);
+    }
+}
+
 impl Decided {
+    /// Nothing.
+    pub(super) const NONE: Decided =
+        Decided { expires: 0, page: [0; 64], kind: Kind::Request, edition: 0 };
+
     /// Writes a decision over a flow in any state, new ones too; the page is the entry's,
     /// if its kind uses one. The caller's bytes of the state stay.
     ///
@@ -159,24 +181,37 @@ impl Machine<'_> {
     /// # Errors
     /// When there is no such program, or it refuses; nothing else has happened.
     pub fn decision(&self, decision: &Decision, now: u64) -> Result<Decided, Refused> {
-        let expires = now.saturating_add(self.times.seconds(decision.expire_s()));
-        let mut edition = 0;
-        let (kind, mut page, rule): (_, _, &dyn Rule) = match *decision {
-            Decision::Declined { .. } => {
-                return Ok(Decided { kind: Kind::Declined, expires, page: [0; 64], edition: 0 });
+        let mut decided = Decided::NONE;
+        self.make(decision, now)?.put(&mut decided);
+        Ok(decided)
+    }
+
+    /// The same in words.
+    pub(super) fn make(&self, decision: &Decision, now: u64) -> Result<Made, Refused> {
+        let (kind, words, edition) = match *decision {
+            Decision::Declined { .. } => (Kind::Declined, [0; 8], 0),
+            Decision::Granted { rate_kib, expire_s, next_renewal_ms, renewal_step_ms } => {
+                return Ok(self.grant(now, expire_s, [rate_kib, next_renewal_ms, renewal_step_ms]));
             }
-            Decision::Granted { rate_kib, next_renewal_ms, renewal_step_ms, .. } => {
-                let page = granted::parameters(rate_kib, next_renewal_ms, renewal_step_ms);
-                (Kind::Granted, page, &Granted)
-            }
-            Decision::Program { index, cookie, .. } => {
+            Decision::Program { index, cookie: mut page, .. } => {
                 let rule = self.programs.get(index).ok_or(Refused::UnknownProgram)?;
-                edition = self.programs.edition(index);
-                (Kind::Program(index), cookie, rule)
+                rule.init(self.times, now, &mut page).map_err(|_| Refused::BadParameters)?;
+                (Kind::Program(index), words_of(&page), self.programs.edition(index))
             }
         };
-        rule.init(self.times, now, &mut page).map_err(|_| Refused::BadParameters)?;
-        Ok(Decided { kind, expires, page, edition })
+        let expires = now.saturating_add(self.times.seconds(decision.expire_s()));
+        Ok(Made { expires, words, kind, edition })
+    }
+
+    /// The usual decision: rate in KiB a second, next renewal and renewal step in milliseconds.
+    /// Apart from the others its words go from registers to where they stay. A result of all kinds
+    /// would first lie in memory, written by words and read in larger pieces, for which a processor
+    /// waits until all stores before are done: those into a ring that another core reads, too.
+    #[inline(always)]
+    pub(super) fn grant(&self, now: u64, expire_s: u32, parameters: [u32; 3]) -> Made {
+        let expires = now.saturating_add(self.times.seconds(expire_s));
+        let words = granted::words(self.times, now, parameters);
+        Made { expires, words, kind: Kind::Granted, edition: 0 }
     }
 
     /// An entry of a request never ends by a packet: only a sweep takes it out.

@@ -6,6 +6,22 @@ pub use policy::program::{Answer, Arrival, BadParameters, GRANTED, Page, Program
 
 use super::times::Times;
 
+/// A page in words, each of which may be in a register; little-endian.
+pub(super) type Words = [u64; 8];
+
+/// The words of a page.
+pub(super) fn words_of(page: &Page) -> Words {
+    std::array::from_fn(|word| u64::from_le_bytes(wire::bytes::array(page, 8 * word)))
+}
+
+/// Writes them, one by one.
+#[inline(always)]
+pub(super) fn put_words(page: &mut Page, words: Words) {
+    for (bytes, word) in page.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
 /// Says what becomes of each packet, from the flow's own [`Page`].
 pub trait Rule: Send + Sync {
     /// A decision came: makes state of the parameters in `page`, once for each decision.

@@ -31,6 +31,7 @@ use graph::{Due, Lanes, Node, View, labels};
 use io::VECTOR;
 use lookup::Hop;
 use lookup::exact::flow::FlowKey;
+use lookup::hint::prefetch;
 use lookup::sync::Published;
 use tables::{Forwarding, HopTable, Kind, Protections};
 use wire::bytes::array;
@@ -184,6 +185,10 @@ impl Shield {
         for ring in heard {
             let (mut n, waiting) = (0, ring.waiting().min(VECTOR));
             for (at, next) in (0..waiting).filter_map(|at| Some((at, ring.peek_at(at)?))) {
+                // Another core may have written it: what is decided is read when all keys are
+                // found, the key of one that follows soon.
+                prefetch(&next.decided);
+                ring.peek_at(at + HEARD_AHEAD).iter().for_each(|soon| prefetch(&soon.set));
                 if protections.get(next.set).is_none() {
                     counters.count_decision(next.set, |of| &of.stale);
                     continue;
@@ -422,3 +427,5 @@ const LEAST: Step =
     Step { verdict: Verdict::Request(LOWEST_DSCP), fell_back: false, by_program: false };
 /// Packets between the one whose verdict is reached and the one whose descriptor is asked for.
 const AHEAD: usize = 16;
+/// Decisions between one whose key is read and one whose line is asked for.
+const HEARD_AHEAD: usize = 8;

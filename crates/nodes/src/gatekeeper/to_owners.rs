@@ -17,10 +17,10 @@ use lookup::Hop;
 use lookup::exact::flow::FlowKey;
 use lookup::sync::{Guard, Published};
 use tables::{Forwarding, IfaceId, Kind, LOCAL, SetId, VrfId};
-use wire::ggu::{Decision, Flow};
+use wire::ggu::{Decision, Flow, Verdict};
 
 use super::flows::Heard;
-use super::machine::{Machine, Refused};
+use super::machine::{Machine, Made, Refused};
 use super::programs::Programs;
 use super::settings::{Counters, DecisionsFrom};
 use super::times::Times;
@@ -86,28 +86,27 @@ impl ToOwners {
             Some(Err(set)) => return counters.count_decision(set, |of| &of.not_its_grantor),
             None => return counters.decisions.unprotected.add(1),
         };
-        let machine = Machine { times: &self.times, programs: self.programs.load(guard) };
-        let decided = match machine.decision(&decision.verdict, now) {
-            Ok(decided) => decided,
-            Err(Refused::UnknownProgram) => {
-                return counters.count_decision(set, |of| &of.unknown_program);
-            }
-            Err(Refused::BadParameters) => {
-                if let wire::ggu::Verdict::Program { index, .. } = decision.verdict {
-                    counters.program(index).refused.add(1);
-                }
-                return counters.count_decision(set, |of| &of.bad_parameters);
-            }
-        };
-        let heard = Heard { key, set, decided };
         let owner = self.owners.as_ref().map(|owners| match decision.flow {
             Flow::V4 { src, dst } => owners.ipv4(src, dst),
             Flow::V6 { src, dst } => owners.ipv6(src, dst),
         });
-        let rings = self.rings.iter_mut().enumerate();
-        for (_, ring) in rings.filter(|(worker, _)| owner.is_none_or(|owner| owner == *worker)) {
-            if ring.push(heard).is_err() {
-                counters.count_decision(set, |of| &of.ring_full);
+        let whose = owner.map_or(0..self.rings.len(), |owner| owner..owner + 1);
+        let rings = self.rings.get_mut(whose).unwrap_or_default();
+        let machine = Machine { times: &self.times, programs: self.programs.load(guard) };
+        if let &Verdict::Granted { rate_kib, expire_s, next_renewal_ms, renewal_step_ms } =
+            &decision.verdict
+        {
+            let parameters = [rate_kib, next_renewal_ms, renewal_step_ms];
+            return give(rings, counters, (key, set), machine.grant(now, expire_s, parameters));
+        }
+        match machine.make(&decision.verdict, now) {
+            Ok(made) => give(rings, counters, (key, set), made),
+            Err(Refused::UnknownProgram) => counters.count_decision(set, |of| &of.unknown_program),
+            Err(Refused::BadParameters) => {
+                if let Verdict::Program { index, .. } = decision.verdict {
+                    counters.program(index).refused.add(1);
+                }
+                counters.count_decision(set, |of| &of.bad_parameters);
             }
         }
     }
@@ -153,6 +152,25 @@ impl ToOwners {
             By::Grantor(_, DecisionsFrom::Anybody) => true,
         };
         Some(if counts { Ok(protection.id) } else { Err(protection.id) })
+    }
+}
+
+/// Puts a decision into these rings.
+#[inline(always)]
+fn give(
+    rings: &mut [Producer<Heard>],
+    counters: &Counters,
+    (key, set): (FlowKey, SetId),
+    made: Made,
+) {
+    for ring in rings {
+        let put = |heard: &mut Heard| {
+            (heard.key, heard.set) = (key, set);
+            made.put(&mut heard.decided);
+        };
+        if !ring.push_with(Heard::NOTHING, put) {
+            counters.count_decision(set, |of| &of.ring_full);
+        }
     }
 }
 

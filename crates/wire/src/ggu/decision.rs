@@ -108,7 +108,14 @@ impl Decision {
     /// # Errors
     /// The first check that failed.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Refusal> {
-        let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+        let mut rest = bytes;
+        Decision::read(&mut rest).map(|decision| (decision, rest))
+    }
+
+    /// The same; `bytes` is what follows it then, and nothing where a check failed.
+    pub(super) fn read(bytes: &mut &[u8]) -> Result<Self, Refusal> {
+        let Some((header, mut rest)) = core::mem::take(bytes).split_first_chunk::<HEADER_LEN>()
+        else {
             return Err(Refusal::TrailingBytes);
         };
         let kind = header[0];
@@ -118,13 +125,14 @@ impl Decision {
         if header[1..] != [0; 3] {
             return Err(Refusal::DecisionReserved);
         }
-        let (flow, rest) = flow(kind, rest)?;
-        let (verdict, rest) = match kind & !V6 {
-            DECLINED => declined(rest)?,
-            GRANTED => granted(rest)?,
-            _ => program(rest)?,
+        let flow = flow(kind, &mut rest)?;
+        let verdict = match kind & !V6 {
+            DECLINED => declined(&mut rest)?,
+            GRANTED => granted(&mut rest)?,
+            _ => program(&mut rest)?,
         };
-        Ok((Decision { flow, verdict }, rest))
+        *bytes = rest;
+        Ok(Decision { flow, verdict })
     }
 
     /// Bytes that [`Decision::emit`] writes.
@@ -193,37 +201,42 @@ fn words(cookie: &[u8; COOKIE_LEN]) -> usize {
     cookie.iter().rposition(|byte| *byte != 0).map_or(0, |last| last / 4 + 1)
 }
 
-fn cut<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), Refusal> {
-    bytes.split_first_chunk().ok_or(Refusal::DecisionCutOff)
+#[inline]
+fn cut<'a, const N: usize>(bytes: &mut &'a [u8]) -> Result<&'a [u8; N], Refusal> {
+    let (part, rest) = bytes.split_first_chunk().ok_or(Refusal::DecisionCutOff)?;
+    *bytes = rest;
+    Ok(part)
 }
 
-fn flow(kind: u8, bytes: &[u8]) -> Result<(Flow, &[u8]), Refusal> {
+#[inline]
+fn flow(kind: u8, bytes: &mut &[u8]) -> Result<Flow, Refusal> {
     if kind & V6 == 0 {
-        let (ends, rest) = cut::<8>(bytes)?;
-        return Ok((Flow::V4 { src: ipv4(ends, 0), dst: ipv4(ends, 4) }, rest));
+        let ends = cut::<8>(bytes)?;
+        return Ok(Flow::V4 { src: ipv4(ends, 0), dst: ipv4(ends, 4) });
     }
-    let (ends, rest) = cut::<32>(bytes)?;
-    Ok((Flow::V6 { src: ipv6(ends, 0), dst: ipv6(ends, 16) }, rest))
+    let ends = cut::<32>(bytes)?;
+    Ok(Flow::V6 { src: ipv6(ends, 0), dst: ipv6(ends, 16) })
 }
 
-fn declined(bytes: &[u8]) -> Result<(Verdict, &[u8]), Refusal> {
-    let (parameters, rest) = cut::<DECLINED_LEN>(bytes)?;
-    Ok((Verdict::Declined { expire_s: be32(parameters, 0) }, rest))
+#[inline]
+fn declined(bytes: &mut &[u8]) -> Result<Verdict, Refusal> {
+    let parameters = cut::<DECLINED_LEN>(bytes)?;
+    Ok(Verdict::Declined { expire_s: be32(parameters, 0) })
 }
 
-fn granted(bytes: &[u8]) -> Result<(Verdict, &[u8]), Refusal> {
-    let (parameters, rest) = cut::<GRANTED_LEN>(bytes)?;
-    let verdict = Verdict::Granted {
+#[inline]
+fn granted(bytes: &mut &[u8]) -> Result<Verdict, Refusal> {
+    let parameters = cut::<GRANTED_LEN>(bytes)?;
+    Ok(Verdict::Granted {
         rate_kib: be32(parameters, 0),
         expire_s: be32(parameters, 4),
         next_renewal_ms: be32(parameters, 8),
         renewal_step_ms: be32(parameters, 12),
-    };
-    Ok((verdict, rest))
+    })
 }
 
-fn program(bytes: &[u8]) -> Result<(Verdict, &[u8]), Refusal> {
-    let (parameters, rest) = cut::<PROGRAM_LEN>(bytes)?;
+fn program(bytes: &mut &[u8]) -> Result<Verdict, Refusal> {
+    let parameters = cut::<PROGRAM_LEN>(bytes)?;
     let [index, ..] = array::<4>(parameters, 4);
     if be16(parameters, 5) != 0 {
         return Err(Refusal::ProgramReserved);
@@ -231,9 +244,10 @@ fn program(bytes: &[u8]) -> Result<(Verdict, &[u8]), Refusal> {
     let len = 4 * usize::from(parameters[7]);
     let mut cookie = [0; COOKIE_LEN];
     let part = cookie.get_mut(..len).ok_or(Refusal::CookieTooLong)?;
-    let (found, rest) = rest.split_at_checked(len).ok_or(Refusal::DecisionCutOff)?;
+    let (found, rest) = bytes.split_at_checked(len).ok_or(Refusal::DecisionCutOff)?;
     part.copy_from_slice(found);
-    Ok((Verdict::Program { expire_s: be32(parameters, 0), index, cookie }, rest))
+    *bytes = rest;
+    Ok(Verdict::Program { expire_s: be32(parameters, 0), index, cookie })
 }
 
 const DECLINED: u8 = 0;

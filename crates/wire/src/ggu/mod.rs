@@ -122,6 +122,14 @@ impl<'a> Decisions<'a> {
         Decisions(bytes)
     }
 
+    /// The next, where some bytes are left: what [`Iterator::next`] returns, where it is read.
+    ///
+    /// # Errors
+    /// The first check that failed; nothing is left then.
+    pub fn read(&mut self) -> Result<Decision, Refusal> {
+        Decision::read(&mut self.0)
+    }
+
     /// Bytes that are still to be read.
     pub fn left(&self) -> usize {
         self.0.len()
@@ -135,11 +143,7 @@ impl Iterator for Decisions<'_> {
         if self.0.is_empty() {
             return None;
         }
-        let bytes = core::mem::take(&mut self.0);
-        Some(Decision::parse(bytes).map(|(decision, rest)| {
-            self.0 = rest;
-            decision
-        }))
+        Some(self.read())
     }
 }
 
