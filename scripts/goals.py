@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fills the columns "reached" and "by" of the table in docs/lab/GOALS.md from the records.
+"""Fills the columns "reached" and "by" of the table in docs/lab/GOALS.md from the records, and the
+column "here" of the table of the machine's limits.
 
     scripts/goals.py            write them
     scripts/goals.py --check    write nothing; fail where the page differs from the records
@@ -296,6 +297,27 @@ def science():
     yield row("`rutter4` / `rutter6` keep", "{} / {}", *over([keeps("rutter4"), keeps("rutter6")], 0.5))
 
 
+def limits():
+    """The column "here" of the table of the machine's limits."""
+    def read(figure, size, pages="2 MB", stat="best"):
+        found = [r for r in record("machine/limits")["rows"] if r["labels"] == {"bytes": str(size << 20), "pages": pages}]
+        return f"{found[0]['figures'][figure][stat]:.0f}" if found else "–"
+
+    rate = functools.partial(read, "rate_mps")
+    small = "–".join(rate(size, "4 KB") for size in (256, 512))
+    yield "independent random lines of 4 MB", rate(4)
+    yield "of 8 MB", rate(8)
+    yield "of 256 to 512 MB", f"{rate(256)}–{rate(512)} ({small} on small pages)"
+    yield "of 2 GB", rate(2 << 10)
+    yield "of 8 GB", rate(8 << 10)
+    latency = functools.partial(read, "latency_ns", 256)
+    yield "dependent read of 256 MB", f"{latency()}–{latency(stat='median')}"
+    names = ("router/forward", *(f"gatekeeper/{kind}" for kind in ("requests", "declined", "granted", "mixed")))
+    rows = (r for name in names for r in record(name)["rows"] if r["labels"].get("variant") == "testpmd mac")
+    cycles = [r["figures"]["cycles"] for r in rows]
+    yield "`dpdk-testpmd`", f"{min(c['best'] for c in cycles):.0f}–{max(c['median'] for c in cycles):.0f}"
+
+
 ROWS = (lpm, router, exact, shield, science)
 # Rows of experiments that ran on another machine, or of scripts that keep no record, are left alone.
 KEPT = ("a lone packet, later than by polling", "four idle ports")
@@ -303,8 +325,13 @@ KEPT = ("a lone packet, later than by polling", "four idle ports")
 
 def filled(page):
     """The page, its rows filled."""
-    wanted = [row for part in ROWS for row in part()]
-    lines, at = page.splitlines(), 0
+    lines = page.splitlines()
+    for start, here in limits():
+        i = next((i for i, line in enumerate(lines) if line.startswith(f"| {start}")), None)
+        if i is None:
+            sys.exit(f"no row of the limits begins with `{start}`")
+        lines[i] = " | ".join([*lines[i].split(" | ")[:2], f"{here} |"])
+    wanted, at = [row for part in ROWS for row in part()], 0
     for i, line in enumerate(lines):
         if at == len(wanted):
             break
