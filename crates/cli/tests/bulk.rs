@@ -239,13 +239,13 @@ struct Talk {
 }
 
 /// As [`talk`]. A device that was tried while the machine was busy may get nothing in a run, and so
-/// is not lost in it: there are more runs then.
+/// is not lost in it: there are more runs then, as many as a machine may be busy for.
 fn until_it_warns(command: &mut Command, begun: impl Fn(bool)) -> Talk {
     let runs = std::iter::repeat_with(|| {
         begun(false);
         talk(command, || begun(true))
     });
-    runs.take(5).find(|talk| talk.warned).expect("it warns before the input's end")
+    runs.take(25).find(|talk| talk.warned).expect("it warns before the input's end")
 }
 
 /// Gives raw addresses until it warns, or has had far too many; then the input ends. `begun` is
